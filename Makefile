@@ -1,0 +1,43 @@
+# On a fresh machine `make demo` and `make test` do everything: they set up .venv first.
+PYTHON  ?= python3
+VENV    ?= .venv
+WORKERS ?= 2
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.installed
+
+.PHONY: demo test check generate bench clean
+.DEFAULT_GOAL := test
+
+# Made anew whenever what it should hold changes.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+# A full-size decoder layer through the generated loader.
+demo: generate
+	$(BIN)/python -m tools.demo
+
+generate: $(STAMP)
+	$(BIN)/mono-gen generate specs --out generated
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# What CI runs: format, lint, types, freshness, tests.
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mono-gen check specs --out generated
+	$(BIN)/mono-gen fmt --check specs mono_gen/library
+	$(MAKE) --no-print-directory test
+
+# Ratios, side by side; never a test.
+bench: $(STAMP)
+	$(BIN)/python -m tools.bench.pack
+	$(BIN)/python -m tools.bench.command
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find mono_gen generated tests tools -name __pycache__ -prune -exec rm -rf {} +
