@@ -1,0 +1,52 @@
+"""Names that generated code defines itself, and names that would meet in one generated scope."""
+
+from __future__ import annotations
+
+from mono_gen.diagnostics.model import Label
+from mono_gen.resolve.report import Report
+from mono_gen.syntax.nodes import Name
+
+MEMBERS = frozenset(
+    (
+        *("offset", "inner", "base", "lane", "tile", "digits", "select", "bytes", "item", "shape", "bits", "out"),
+        *("runtime", "torch", "load", "cls", "self", "fields", "nbytes", "from_layer", "struct_id", "field_ids"),
+        *("segments", "layout_ids", "dataclass", "kBytes", "kId", "kLanes", "kLaneBytes", "kTileBytes", "kBits"),
+        *("kFill", "kFieldIds", "kStructId", "kFieldCount", "MonoUnsupported", "RUNTIME_ABI", "Any", "ClassVar"),
+        *("mono", "detail"),
+    )
+)
+"""What a generated class or module defines under its own names (design: member names are refused in a spec)."""
+
+PREFIXES = ("kStep_", "kBegin_", "kEnd_", "kExtent_", "kPadded", "pack_", "unpack_", "offset_", "MONO_")
+
+
+def check_member_name(name: Name, what: str, report: Report) -> None:
+    """Report a name that generated code defines itself."""
+    prefix = next((p for p in PREFIXES if name.text.startswith(p)), None)
+    if name.text in MEMBERS or prefix is not None:
+        why = f"names that begin with `{prefix}`" if prefix else f"`{name.text}`"
+        report.error(
+            "member-name",
+            name.span,
+            f"`{name.text}` cannot name {what}: generated code defines {why} itself",
+            label="would collide in generated code",
+            help="choose another name",
+        )
+
+
+def claim(names: dict[str, tuple[Name, str]], name: Name, what: str, report: Report, scope: str) -> bool:
+    """Enter a name in a scope; report one that stands there already. Return whether it was free."""
+    taken = names.get(name.text)
+    if taken is not None:
+        first, kind = taken
+        report.error(
+            "duplicate-name",
+            name.span,
+            f"`{name.text}` names {what}, and already {kind} of {scope}",
+            label="the second one",
+            also=(Label(first.span, f"{kind}, first here"),),
+            help="generated code has one scope for both: rename one",
+        )
+        return False
+    names[name.text] = (name, what)
+    return True
