@@ -1,0 +1,1 @@
+"""Plan to files, one module a target. Python decides, templates lay out."""

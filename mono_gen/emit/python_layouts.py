@@ -1,0 +1,188 @@
+"""A layout in the Python module: pack, unpack and offset functions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mono_gen.emit.python_text import assignment, quoted, safe, tuple_text, wrapped
+from mono_gen.plan.model import LayoutPlan
+from mono_gen.terms import PYTHON, Assign, Term, rename, text, variables
+
+WIDTHS = (4, 8, 16, 32, 64)
+PACK_LOCALS = frozenset(("t", "out", "bits"))
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutView:
+    """A layout's functions as final lines, indented inside the function."""
+
+    name: str
+    pack: tuple[str, ...]
+    unpack: tuple[str, ...]
+    offset: tuple[str, ...]
+
+
+def layout_view(plan: LayoutPlan) -> LayoutView:
+    """Return the functions of a layout; a layout with gaps has an offset alone."""
+    pack = tuple(_pack(plan)) if plan.has_pack else ()
+    unpack = tuple(_unpack(plan)) if plan.has_pack else ()
+    return LayoutView(plan.model.name, pack, unpack, tuple(_offset(plan)))
+
+
+def _pack(plan: LayoutPlan) -> list[str]:
+    """Return the pack function."""
+    name, axes = plan.model.name, ", ".join(plan.model.axes)
+    shape = ", ".join(f"padded {a}" if p is not None else a for a, p in zip(plan.model.axes, plan.padded, strict=True))
+    lines = [
+        f"def pack_{name}(t: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:",
+        f'    """Return the elements of t in the storage order of {name}.',
+        "",
+        *_documented(plan),
+        f"    Shapes: t [..., {axes}] in row-major order; the result [..., {shape}] of t's dtype, `out` if given.",
+        "    Raises: MonoUnsupported, with every size that is not legal.",
+        '    """',
+    ]
+    subject = quoted(f"pack_{name}")
+    body = _head(plan, subject, "extents", "t")
+    body += _move(plan, subject, "pack", "t", ["out=out"])
+    return lines + [f"    {line}" for line in body]
+
+
+def _unpack(plan: LayoutPlan) -> list[str]:
+    """Return the unpack function."""
+    name, axes = plan.model.name, ", ".join(plan.model.axes)
+    lines = [
+        f"def unpack_{name}(t: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:",
+        f'    """Return the tensor of logical torch shape `shape` [..., {axes}] that was packed into t."""',
+    ]
+    subject = quoted(f"unpack_{name}")
+    body = _head(plan, subject, "shape_extents", "t, shape")
+    body += _move(plan, subject, "unpack", "t, shape", [])
+    return lines + [f"    {line}" for line in body]
+
+
+def _documented(plan: LayoutPlan) -> list[str]:
+    """Return the doc comment of the spec, the order, and where it stands."""
+    doc = [f"    {safe(line)}".rstrip() for line in wrapped(plan.model.doc.splitlines())]
+    return [
+        *doc,
+        *([""] if doc else []),
+        f"    Order:  {plan.torch_text}",
+        f"    Source: {plan.model.place}, {plan.store_text}",
+    ]
+
+
+def _extent_locals(plan: LayoutPlan) -> dict[str, str]:
+    """Return the local variable of each logical extent: the axis' name, where the function has no other use for it."""
+    taken = PACK_LOCALS | {assign.name for assign in plan.sizes}
+    return {f"extent_{axis}": axis if axis not in taken else f"extent_{axis}" for axis in plan.model.axes}
+
+
+def _head(plan: LayoutPlan, subject: str, function: str, args: str) -> list[str]:
+    """Return what pack and unpack begin with: width, extents, padded extents, legal sizes, sizes of digits."""
+    names = _extent_locals(plan)
+    axes = plan.model.axes
+    left = ", ".join(names[f"extent_{a}"] for a in axes) + ("," if len(axes) == 1 else "")
+    lines = [
+        f"{left} = runtime.{function}({subject}, {args}, {tuple_text([quoted(a) for a in axes])})",
+    ]
+    for axis, padded in zip(axes, plan.padded, strict=True):
+        if padded is not None:
+            lines.extend(assignment(f"padded_{axis}", rename(padded, names), 4))
+    conditions = []
+    if plan.model.widths != WIDTHS:
+        conditions.append(
+            (f"bits in {plan.model.widths}", f"elements of {_listed(plan.model.widths)} bits", "{bits} bits")
+        )
+    for rule in plan.rules:
+        left_text = text(rename(rule.condition.left, names), PYTHON)
+        right_text = text(rename(rule.condition.right, names), PYTHON)
+        found = ", ".join(
+            f"{_spoken(v)} = {{{names.get(v, v)}}}" for v in sorted(variables(rule.condition.left)) if v != "bits"
+        )
+        conditions.append((f"{left_text} {rule.condition.op} {right_text}", rule.text, found))
+    if conditions:
+        checks = [f"({condition}, {quoted(expected)}, f{quoted(found)})," for condition, expected, found in conditions]
+        lines += ["runtime.require_legal(", f"    {subject},"]
+        lines += [f"    ({checks[0]})," if len(checks) == 1 else "    ("]
+        lines += [*(f"        {check}" for check in checks), "    ),"] if len(checks) > 1 else []
+        lines += [")"]
+    needed = variables_of(plan.view)
+    lines += [line for s in plan.sizes if s.name in needed for line in _size(s, names)]
+    if any(re.search(r"\bbits\b", line) for line in lines):
+        lines.insert(0, f"bits = runtime.element_bits({subject}, t)")
+    return lines
+
+
+def variables_of(terms: tuple[Term, ...]) -> frozenset[str]:
+    """Return the variables of several terms."""
+    return frozenset().union(*(variables(t) for t in terms))
+
+
+def _spoken(variable: str) -> str:
+    """Return how messages name an extent."""
+    return variable.replace("extent_", "", 1).replace("padded_", "padded ", 1)
+
+
+def _listed(widths: tuple[int, ...]) -> str:
+    return ", ".join(str(w) for w in widths)
+
+
+def _size(assign: Assign, names: dict[str, str]) -> list[str]:
+    """Return the line that names a size."""
+    remark = f"  # {assign.remark}" if assign.remark else ""
+    return [line + remark for line in assignment(assign.name, rename(assign.value, names), 4)]
+
+
+def _move(plan: LayoutPlan, subject: str, function: str, args: str, more: list[str]) -> list[str]:
+    """Return the call that moves the elements."""
+    names = _extent_locals(plan)
+    storage = [
+        f"padded_{a}" if p is not None else names[f"extent_{a}"]
+        for a, p in zip(plan.model.axes, plan.padded, strict=True)
+    ]
+    fill = "None" if plan.model.template.fill is None else f"0x{plan.model.template.fill:02X}"
+    arguments = [
+        subject,
+        *args.split(", "),
+        f"padded={tuple_text(storage)}",
+        *([f"fill={fill}"] if function == "pack" and plan.model.template.has_pads else []),
+        f"view={tuple_text([text(t, PYTHON) for t in plan.view])}",
+        f"permute={tuple_text([str(i) for i in plan.permute])}",
+        *more,
+    ]
+    return [f"return runtime.{function}(", *(f"    {a}," for a in arguments), ")"]
+
+
+def _offset(plan: LayoutPlan) -> list[str]:
+    """Return the offset function: pure integer arithmetic, valid under tracing."""
+    axes = plan.model.axes
+    needed = set(variables(plan.element)) | {v for a in plan.assigns for v in variables(a.value)}
+    sizes: list[Assign] = []
+    for assign in reversed(plan.sizes):
+        if assign.name in needed:
+            sizes.insert(0, assign)
+            needed |= variables(assign.value)
+    lines = [
+        f"def offset_{plan.model.name}({', '.join(axes)}, shape, bits):",
+        f'    """Return the byte of element ({", ".join(axes)}) of logical shape [..., {", ".join(axes)}] in elements;',
+        "    for 4-bit elements the byte and the nibble, 0 the low one.",
+        "",
+        f"    Source: {plan.model.place}, {plan.store_text}",
+        '    """',
+    ]
+    body: list[str] = []
+    padded_needed = [a for a, p in zip(axes, plan.padded, strict=True) if p is not None and f"padded_{a}" in needed]
+    for index, axis in enumerate(axes):
+        if f"extent_{axis}" in needed or axis in padded_needed:
+            body.append(f"extent_{axis} = shape[{index - len(axes)}]")
+    for axis, padded in zip(axes, plan.padded, strict=True):
+        if padded is not None and axis in padded_needed:
+            body.extend(assignment(f"padded_{axis}", padded, 4))
+    body += [line for s in sizes for line in _size(s, {})]
+    body += [line for a in plan.assigns for line in assignment(a.name, a.value, 4)]
+    element = "element" if "element" not in needed | set(axes) else "element_"
+    body += assignment(element, plan.element, 4)
+    body += ["if bits == 4:", f"    return {element} // 2, {element} % 2", f"return {element} * (bits // 8)"]
+    return lines + [f"    {line}" for line in body]

@@ -1,0 +1,224 @@
+"""A struct in the Python module: ids, from_layer, tables, offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mono_gen.emit.python_checks import (
+    Lines,
+    condition_args,
+    dim_lines,
+    field_check_lines,
+    let_lines,
+    require_lines,
+)
+from mono_gen.emit.python_steps import step_lines
+from mono_gen.emit.python_text import assignment, call, quoted, returned, safe, wrapped
+from mono_gen.formats import Format
+from mono_gen.model import OptionalModel, TableModel, TensorModel
+from mono_gen.plan.build import shape_text
+from mono_gen.plan.model import FieldPlan, StructPlan, TensorPlan
+
+INDENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StructView:
+    """A struct as final lines, indented inside the class."""
+
+    name: str
+    doc: tuple[str, ...]
+    struct_id: str
+    field_ids: tuple[str, ...]
+    segments: tuple[str, ...]
+    infos: tuple[str, ...]
+    members: tuple[str, ...]
+    signature: str
+    body: tuple[str, ...]
+    nbytes: tuple[str, ...]
+    tables: tuple[tuple[str, ...], ...]
+    offsets: tuple[tuple[str, ...], ...]
+    aliases: tuple[str, ...]
+
+
+def struct_view(plan: StructPlan, spec_file: str, earlier: dict[str, StructPlan]) -> StructView:
+    """Return the class of a struct; offsets that it inherits are the base's own."""
+    model = plan.model
+    doc = tuple(model.doc.splitlines()) or (f"The tensors of {model.name}, as its kernels read them.",)
+    args = ", ".join(("cls", *(f"{a}: Any" for a in model.args)))
+    return StructView(
+        name=model.name,
+        doc=tuple(_indented(docstring(doc), 4)),
+        struct_id=f"0x{plan.id:016X}",
+        field_ids=tuple(f"{quoted(t.model.name)}: 0x{f.id:016X}," for f in plan.fields for t in f.tensors),
+        segments=tuple(line for f in plan.fields for t in f.tensors for line in _segment_lines(t.model)),
+        infos=tuple(line for f in plan.fields for line in _info_lines(f)),
+        members=tuple(_members(plan)),
+        signature=f"def from_layer({args}) -> {model.name}:",
+        body=tuple(_indented(_from_layer(plan, spec_file), 8)),
+        nbytes=tuple(_nbytes(plan)),
+        tables=tuple(tuple(_table(plan, t)) for t in plan.tables),
+        offsets=tuple(tuple(_offset(plan, f, t, earlier)) for f in plan.fields for t in f.tensors),
+        aliases=tuple(
+            f"offset_{t.model.name} = {model.name}.offset_{t.model.name}"
+            for f in plan.fields
+            for t in f.tensors
+            if t.model.name in plan.first
+        ),
+    )
+
+
+def _indented(lines: Lines, columns: int) -> Lines:
+    """Return lines moved right, empty ones left empty."""
+    return [f"{' ' * columns}{line}" if line else "" for line in lines]
+
+
+def _segment_lines(tensor: TensorModel) -> Lines:
+    """Return the entry of a tensor in `segments`: name to logical begin and end."""
+    if not tensor.segments:
+        return []
+    ranges = [f"{quoted(s.name)}: ({s.begin}, {s.end})" for s in tensor.segments]
+    line = f"{quoted(tensor.name)}: {{{', '.join(ranges)}}},"
+    if INDENT + len(line) <= 120:
+        return [line]
+    return [f"{quoted(tensor.name)}: {{", *(f"    {r}," for r in ranges), "},"]
+
+
+def _info_lines(plan: FieldPlan) -> Lines:
+    """Return the entry of a field in `fields`."""
+    tensors = plan.model.tensors
+    layouts = [t.layout_name for t in tensors if len(t.extents) > 1] or ["row_major"]
+    args = [
+        quoted(", ".join(t.name for t in tensors)),
+        quoted(_format_text(plan.model.format)),
+        quoted(shape_text(tensors[0].extents)),
+        quoted(", ".join(layouts)),
+        quoted("; ".join(plan.steps)),
+    ]
+    lines = call("runtime.FieldInfo", args, INDENT + 1)
+    return [*lines[:-1], lines[-1] + ","]
+
+
+def _format_text(form: Format) -> str:
+    """Return a format's name; ptpc_fp8 with the dialect that the arch gives it."""
+    return f"{form.name} ({form.data.dialect})" if form.name == "ptpc_fp8" else form.name
+
+
+def _members(plan: StructPlan) -> Lines:
+    """Return the dataclass fields: run-time dims, then tensors."""
+    lines = [f"{d.name}: int" for d in plan.model.dims]
+    for field in plan.fields:
+        maybe = " | None" if field.model.optional else ""
+        for tensor in field.tensors:
+            extents = shape_text(tensor.kernel_shape)
+            remark = f"  # {tensor.model.element.name} [{extents}], {tensor.model.layout_name}"
+            lines.append(f"{tensor.model.name}: torch.Tensor{maybe}{remark}")
+    return lines
+
+
+def _from_layer(plan: StructPlan, spec_file: str) -> Lines:
+    """Return the body of from_layer: all checks, one refusal, all conversions, the struct."""
+    model = plan.model
+    lines: Lines = [f"load = runtime.Load({quoted(model.name)}, {quoted(spec_file)})"]
+    for let in model.lets:
+        lines += let_lines(let, INDENT)
+    for dim in model.dims:
+        lines += dim_lines(dim, INDENT)
+    for condition in model.requires:
+        lines += require_lines(condition, INDENT)
+    plain = [f for f in plan.fields if not f.model.optional]
+    for field in plain:
+        lines += field_check_lines(field, INDENT)
+    for optional in model.optionals:
+        lines += _optional_checks(plan, optional)
+    lines += ["load.check()", ""]
+    for field in plain:
+        lines += step_lines(field, INDENT)
+    for optional in model.optionals:
+        lines += _optional_steps(plan, optional)
+    lines += ["load.check()", "return cls("]
+    lines += [f"    {d.name}={d.name}.value," for d in model.dims]
+    lines += [f"    {t.model.name}={t.model.name}," for f in plan.fields for t in f.tensors]
+    return [*lines, ")"]
+
+
+def _in_optional(plan: StructPlan, optional: OptionalModel) -> list[FieldPlan]:
+    return [f for f in plan.fields if f.model.optional == optional.name]
+
+
+def _optional_checks(plan: StructPlan, optional: OptionalModel) -> Lines:
+    """Return the checks of an optional block, under its condition; its tensors are None without it."""
+    fields = _in_optional(plan, optional)
+    conditions = ", ".join(f"({', '.join(condition_args(c))})" for c in optional.conditions)
+    conditions += "," if len(optional.conditions) == 1 else ""
+    lines = ["", f"# {optional.place}", f"{optional.name} = load.when({quoted(optional.name)}, ({conditions}))"]
+    names = [t.model.name for f in fields for t in f.tensors]
+    lines += [f"{name} = None" for name in names]
+    body: Lines = []
+    for let in optional.lets:
+        body += let_lines(let, INDENT + 4)
+    for condition in optional.requires:
+        body += require_lines(condition, INDENT + 4)
+    for field in fields:
+        body += field_check_lines(field, INDENT + 4)
+    return [*lines, f"if {optional.name}:", *_indented(body, 4)] if body else lines
+
+
+def _optional_steps(plan: StructPlan, optional: OptionalModel) -> Lines:
+    """Return the conversions of an optional block."""
+    body = [line for f in _in_optional(plan, optional) for line in step_lines(f, INDENT + 4)]
+    return [f"if {optional.name}:", *(f"    {line}" for line in body)] if body else []
+
+
+def _nbytes(plan: StructPlan) -> Lines:
+    """Return the body of nbytes."""
+    args = [f"self.{t.model.name}" for f in plan.fields for t in f.tensors]
+    return call("return runtime.nbytes", args, INDENT)
+
+
+def _table(plan: StructPlan, table: TableModel) -> Lines:
+    """Return a method that gives a pointer table."""
+    maybe = " | None" if table.optional else ""
+    args = ", ".join(("self", *(f"{e}: torch.Tensor | int" for e in table.extras)))
+    doc = table.doc.splitlines() or [f"Return the addresses that kernels take as {table.name}, in this order."]
+    lines = [f"def {table.name}({args}) -> torch.Tensor{maybe}:", *_docstring(doc)]
+    if table.optional:
+        first = next(m for m in table.members if m not in table.extras)
+        lines += [f"    if self.{first} is None:", "        return None"]
+    entries = [f"({quoted(m)}, {m if m in table.extras else f'self.{m}'})," for m in table.members]
+    lines += ["    return runtime.address_table(", f"        {quoted(table.name)},", "        ("]
+    return [*lines, *(f"            {e}" for e in entries), "        ),", "    )"]
+
+
+def _docstring(doc: list[str]) -> Lines:
+    """Return a docstring of some lines, indented once."""
+    doc = wrapped(doc)
+    if len(doc) == 1:
+        return [f'    """{safe(doc[0])}"""']
+    return [f'    """{safe(doc[0])}', *(f"    {safe(line)}".rstrip() for line in doc[1:]), '    """']
+
+
+def docstring(doc: tuple[str, ...]) -> Lines:
+    """Return a docstring of some lines, without indent."""
+    return [line.removeprefix("    ") for line in _docstring(list(doc))]
+
+
+def _offset(plan: StructPlan, field: FieldPlan, tensor: TensorPlan, earlier: dict[str, StructPlan]) -> Lines:
+    """Return a tensor's offset function, or the base's where the field is inherited."""
+    name = tensor.model.name
+    base = earlier.get(plan.model.base)
+    if base is not None and name not in plan.model.declares:
+        return [f"offset_{name} = staticmethod({base.model.name}.offset_{name})"]
+    what = "byte and nibble" if tensor.nibble is not None else "byte"
+    axes = ", ".join(tensor.model.axes)
+    lines = [
+        "@staticmethod",
+        f"def offset_{name}({axes}):",
+        f'    """Return the {what} of {name}[{axes}]: {tensor.model.layout_name}, {field.model.place}."""',
+    ]
+    if tensor.nibble is None:
+        return lines + [f"    {line}" for line in returned(tensor.byte, INDENT)]
+    taken = set(tensor.model.axes)
+    byte, nibble = ("byte", "nibble") if not taken & {"byte", "nibble"} else ("byte_", "nibble_")
+    body = [*assignment(byte, tensor.byte, INDENT), *assignment(nibble, tensor.nibble, INDENT)]
+    return lines + [f"    {line}" for line in (*body, f"return {byte}, {nibble}")]
