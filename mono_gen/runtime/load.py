@@ -1,0 +1,376 @@
+"""Load: reads a layer by the paths of a spec and collects every problem, for one refusal that names them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+
+from mono_gen.runtime import tensors
+from mono_gen.runtime.dims import MISSING, Dim, Extent, Missing, Product, known
+from mono_gen.runtime.errors import MonoUnsupported, Problem, show
+from mono_gen.runtime.groups import group_problem
+
+Path = tuple[Any, str]  # a value, and the full path that it begins: (layer, "layer.self_attn")
+
+COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+class Load:
+    """One loading of a struct from a layer. The layer is read, never written.
+
+    Every method reports into one list, in the order of the calls, which is the spec's; `check` raises it. A value that
+    was not there is one problem; what hangs on it is passed over. An attribute that raises AttributeError, or whose
+    parent is None, is not there; any other exception of a property is the layer's own fault and goes through as it is.
+    """
+
+    def __init__(self, subject: str, spec: str) -> None:
+        self._subject = f"{subject} ({spec})"
+        self._call = 0  # a problem's place: deferred checks report where their field stands
+        self._problems: list[tuple[int, Problem]] = []
+        self._deferred: list[tuple[int, str, str, Any, str, Any]] = []  # place, field, what, value, op, operand
+        self._reported: set[str] = set()  # paths whose absence has been reported
+        self._device: tuple[torch.device, str] | None = None
+
+    def let(self, name: str, *paths: Path) -> Any:
+        """Return the first path's value that is there and not None."""
+        self._call += 1
+        lost: list[Missing] = []
+        for path in paths:
+            value = self._resolve(path)
+            if isinstance(value, Missing):
+                lost.append(value)
+            elif value is None:
+                lost.append(Missing(path[1], f"{path[1]} is None"))
+            else:
+                return value
+        reasons = [gone.why for gone in lost if gone.why]
+        if reasons:
+            self._add(Problem(name, "path", " or ".join(path for _, path in paths), "; ".join(reasons)))
+        return MISSING
+
+    def read(self, root: Any, path: str) -> Any:
+        """Return the value at the path, or what `require` and `when` report as not there."""
+        return self._resolve((root, path))
+
+    def require(self, text: str, value: Any, op: str, operand: Any = None) -> None:
+        """Return nothing; a problem unless `value op operand` holds, `text` being the condition as the spec has it."""
+        self._call += 1
+        if not self._absent(text, value, operand):
+            self._deferred.append((self._call, text, "require", value, op, operand))
+
+    def when(self, name: str, conditions: Iterable[tuple[Any, ...]]) -> bool:
+        """Return whether the optional part `name` is present: every condition holds. Unbound dims make it absent."""
+        self._call += 1
+        holds = True
+        for value, op, *operand in conditions:
+            right = operand[0] if operand else None
+            if self._absent(f"optional {name}", value, right) or _unbound(value) or _unbound(right):
+                holds = False
+            else:
+                holds = _holds(value, op, right) and holds
+        return holds
+
+    def dim(self, name: str, allowed: tuple[int, ...] = ()) -> Dim:
+        """Return a run-time dim, to stand in shapes."""
+        return Dim(name, tuple(allowed))
+
+    def view(
+        self,
+        name: str,
+        path: Path,
+        *,
+        dtypes: Sequence[torch.dtype],
+        shape: Sequence[Extent],
+        bits: int,
+        batch: int = 0,
+        as_shape: Sequence[Extent] | None = None,
+    ) -> torch.Tensor:
+        """Return the tensor at the path, zero-copy, as a kernel may take it: 16-byte aligned, batch items too.
+
+        Shapes are in elements. `as_shape` is the source's own shape where it differs from the field's.
+        """
+        return self._tensor(name, path, dtypes, tuple(shape), bits, batch, as_shape, tensors.POINTER_ALIGNMENT)
+
+    def source(
+        self,
+        name: str,
+        path: Path,
+        *,
+        dtypes: Sequence[torch.dtype],
+        shape: Sequence[Extent],
+        bits: int,
+        batch: int = 0,
+        as_shape: Sequence[Extent] | None = None,
+    ) -> torch.Tensor:
+        """Return the tensor at the path as a converter may read it: checked as a view, aligned to its element only."""
+        return self._tensor(name, path, dtypes, tuple(shape), bits, batch, as_shape, None)
+
+    def attest(self, name: str, layout: str, path: Path) -> None:
+        """Return nothing; a problem unless the producer's flag for `layout` is there and True."""
+        self._call += 1
+        value = self._resolve(path)
+        if isinstance(value, Missing) and (not value.why or value.path in self._reported):
+            return  # the tensor or its owner is gone, which has been said
+        if value is not True:
+            found = value.why if isinstance(value, Missing) else show(value)
+            self._add(Problem(name, "attest", f"{path[1]} is True, the promise that the bytes are in {layout}", found))
+
+    def attest_absent(self, name: str, path: Path) -> None:
+        """Return nothing; a problem unless the flag of a row-major source is absent, None or False."""
+        self._call += 1
+        value = self._resolve(path)
+        if not isinstance(value, Missing) and value is not None and value is not False:
+            help = "the bytes have been shuffled already: load the checkpoint's row-major order"
+            self._add(Problem(name, "attest", f"{path[1]} absent or False: the source is row_major", show(value), help))
+
+    def unattested(self, name: str, layout: str) -> None:
+        """Return nothing; a problem always: nothing says that this view's bytes are in `layout`."""
+        self._call += 1
+        help = "name the producer's flag with `attest` in the spec, or convert from row_major"
+        self._add(Problem(name, "attest", f"a promise that the bytes are in {layout}", "nothing that says so", help))
+
+    def gathered(
+        self, name: str, group: Any, *, segment: str, elements: int, rest: int, world: int | None
+    ) -> int | Missing:
+        """Return this rank's rows of a source whose `segment` of `elements` is spread over `group`: rest + share."""
+        self._call += 1
+        problem = group_problem(name, group, segment, elements, world)
+        if problem is not None:
+            self._add(problem)
+            return MISSING
+        return rest + elements // torch.distributed.get_world_size(group)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Return a context for one field's conversion: a MonoUnsupported inside it is collected, the block is left."""
+        self._call += 1
+        try:
+            yield
+        except MonoUnsupported as refusal:
+            for p in refusal.problems:
+                own = p.field in (name, refusal.subject)
+                what = p.what if refusal.subject == name else f"{refusal.subject}: {p.what}"
+                self._add(Problem(name if own else f"{name}: {p.field}", what, p.expected, p.found, p.help))
+
+    def check(self) -> None:
+        """Return nothing where there is no problem.
+
+        Raises: MonoUnsupported, with every problem so far in the spec's order.
+        """
+        unbound = []
+        for place, field, what, value, op, operand in self._deferred:
+            open_extents = [extent for extent in (value, operand) if _unbound(extent)]
+            if open_extents:
+                expected = f"{open_extents[0]} from a shape in which it stands alone"
+                unbound.append((place, Problem(field, "dim", expected, "no such shape")))
+            elif not _holds(value, op, operand):
+                self._add(Problem(field, what, _expected(op, operand), _found(value)), place)
+        self._deferred.clear()
+        self._problems.extend(unbound if not self._problems else [])  # a tensor that was refused binds nothing
+        if self._problems:
+            raise MonoUnsupported(self._subject, (p for _, p in sorted(self._problems, key=lambda entry: entry[0])))
+
+    def _add(self, problem: Problem, place: int | None = None) -> None:
+        self._problems.append((self._call if place is None else place, problem))
+
+    def _absent(self, text: str, *values: Any) -> bool:
+        """Return whether a value was not there, and report it unless that has been done."""
+        gone = [value for value in values if isinstance(value, Missing)]
+        for value in gone:
+            if value.why:
+                self._add(Problem(text, "attribute", value.path, value.why))
+        return bool(gone)
+
+    def _resolve(self, path: Path) -> Any:
+        root, text = path
+        if isinstance(root, Missing):
+            return MISSING
+        names = text.split(".")
+        value = root
+        for count, name in enumerate(names[1:], start=1):
+            if value is None:
+                owner = ".".join(names[:count])
+                return Missing(owner, f"{owner} is None")
+            try:
+                value = getattr(value, name)
+            except AttributeError as error:
+                return Missing(".".join(names[: count + 1]), str(error) or f"no attribute {name!r}")
+        return value
+
+    def _tensor(
+        self,
+        name: str,
+        path: Path,
+        dtypes: Sequence[torch.dtype],
+        shape: tuple[Extent, ...],
+        bits: int,
+        batch: int,
+        as_shape: Sequence[Extent] | None,
+        alignment: int | None,
+    ) -> torch.Tensor:
+        self._call += 1
+        nothing = cast("torch.Tensor", MISSING)  # `check` raises before anyone reads it
+        value = self._resolve(path)
+        if value is None:
+            value = Missing(path[1], f"{path[1]} is None")
+        if isinstance(value, Missing):
+            if value.why:
+                self._reported.add(value.path)
+                self._add(Problem(name, "attribute", path[1], value.why))
+            return nothing
+        odd = tensors.kind_problem(name, value)
+        if odd is not None:
+            self._add(odd)
+            return nothing
+        t = tensors.plain(value)
+        own_shape = shape if as_shape is None else tuple(as_shape)
+        before = len(self._problems)
+        self._check_shape(name, t, dtypes, own_shape, bits)
+        self._check_place(name, t, alignment)
+        if as_shape is not None and len(self._problems) == before:
+            t = self._as_field(name, t, shape, bits)
+        if alignment is not None and len(self._problems) == before:
+            problem = tensors.item_problem(name, t.shape, t.itemsize, batch, alignment)
+            if problem is not None:
+                self._add(problem)
+        return t
+
+    def _check_shape(
+        self, name: str, t: torch.Tensor, dtypes: Sequence[torch.dtype], shape: tuple[Extent, ...], bits: int
+    ) -> None:
+        for problem in (tensors.dtype_problem(name, t, dtypes), tensors.extent_problem(name, t)):
+            if problem is not None:
+                self._add(problem)
+        wanted = _torch_extents(shape, bits)
+        if not any(isinstance(n, Missing) for n in wanted):
+            self._match(name, t, wanted, bits)
+
+    def _match(self, name: str, t: torch.Tensor, wanted: tuple[Extent, ...], bits: int) -> None:
+        """Return nothing; compare the shape axis by axis, and bind or compare the run-time dims in it."""
+        found = tuple(t.shape)
+        numbers = [None if isinstance(extent, Dim) else known(extent) for extent in wanted]
+        if len(found) != len(wanted) or any(
+            n is not None and n != have for n, have in zip(numbers, found, strict=True)
+        ):
+            have_bits = 4 if t.dtype is torch.float4_e2m1fn_x2 else bits
+            self._add(Problem(name, "shape", tensors.shape_text(wanted, bits), tensors.shape_text(found, have_bits)))
+            return
+        for axis, (extent, number, have) in enumerate(zip(wanted, numbers, found, strict=True)):
+            if isinstance(extent, Dim):
+                self._bind(name, axis, extent, have)
+            elif isinstance(extent, Product) and number is None:
+                self._deferred.append((self._call, name, "shape", have, "==", extent))
+
+    def _bind(self, name: str, axis: int, dim: Dim, found: int) -> None:
+        if dim.bound is None:
+            if found < 1:
+                return  # a tensor without elements, which has been said
+            dim.bound, dim.field = found, name
+            if dim.allowed and found not in dim.allowed:
+                allowed = " or ".join(map(str, dim.allowed))
+                self._add(Problem(name, "dim", f"{dim.name} = {allowed}", f"{found} on axis {axis}"))
+        elif dim.bound != found:
+            self._add(Problem(name, "dim", f"{dim.name} = {dim.bound} on axis {axis}, as in {dim.field}", str(found)))
+
+    def _check_place(self, name: str, t: torch.Tensor, alignment: int | None) -> None:
+        found = (
+            tensors.stride_problem(name, t),
+            tensors.storage_problem(name, t),
+            tensors.alignment_problem(name, t, t.itemsize if alignment is None else alignment),
+        )
+        for problem in found:
+            if problem is not None:
+                self._add(problem)
+        if self._device is None:
+            self._device = t.device, name
+        elif self._device[0] != t.device:
+            self._add(Problem(name, "device", f"{self._device[0]}, as {self._device[1]}", str(t.device)))
+
+    def _as_field(self, name: str, t: torch.Tensor, shape: tuple[Extent, ...], bits: int) -> torch.Tensor:
+        """Return the source seen in the field's own shape. A dim that is not bound yet is compared in `check`."""
+        wanted = _torch_extents(shape, bits)
+        if any(isinstance(extent, Missing) for extent in wanted):
+            return t
+        numbers = [known(extent) for extent in wanted]
+        fixed = math.prod(n for n in numbers if n is not None)
+        rest = t.numel() // fixed
+        if numbers.count(None) > 1 or fixed * rest != t.numel() or (None not in numbers and rest != 1):
+            self._add(
+                Problem(
+                    name, "as", f"as many elements as {tensors.shape_text(wanted, bits)}", f"{t.numel()} in torch units"
+                )
+            )
+            return t
+        said = any(place == self._call for place, *_ in self._deferred)  # a product in the source's own shape says it
+        for extent, number in zip(wanted, numbers, strict=True):
+            if number is None and isinstance(extent, (Dim, Product)) and not said:
+                self._deferred.append((self._call, name, "as", rest, "==", extent))
+        return t.view([rest if n is None else n for n in numbers])
+
+
+def _torch_extents(shape: tuple[Extent, ...], bits: int) -> tuple[Extent, ...]:
+    """Return the shape in torch units: the last axis of 4-bit data counts pairs."""
+    if bits != 4 or not shape:
+        return shape
+    last = shape[-1]
+    if not isinstance(last, int) or last % 2:
+        raise AssertionError(f"a 4-bit field's last extent is an even number, not {last}")
+    return (*shape[:-1], last // 2)
+
+
+def _unbound(value: Any) -> bool:
+    return isinstance(value, (Dim, Product)) and known(value) is None
+
+
+def _number(value: Any) -> Any:
+    return known(value) if isinstance(value, (Dim, Product)) else value
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _holds(value: Any, op: str, operand: Any) -> bool:
+    """Return whether the condition holds. Flags are bools and sizes are ints: nothing else is taken for one."""
+    left, right = _number(value), _number(operand)
+    match op:
+        case "is true":
+            return left is True
+        case "is false":
+            return left is False
+        case "in":
+            return _is_int(left) and left in right
+        case "not in":
+            return _is_int(left) and left not in right
+        case _:
+            return _is_int(left) and _is_int(right) and COMPARISONS[op](left, right)
+
+
+def _expected(op: str, operand: Any) -> str:
+    right = _number(operand)
+    match op:
+        case "is true":
+            return "True"
+        case "is false":
+            return "False"
+        case "in" | "not in":
+            return f"{'one of' if op == 'in' else 'none of'} {', '.join(map(str, right))}"
+        case "==":
+            return str(operand)
+        case _:
+            return f"{op} {operand}"
+
+
+def _found(value: Any) -> str:
+    return str(value) if isinstance(value, (Dim, Product)) else show(value)

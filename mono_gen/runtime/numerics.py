@@ -1,0 +1,306 @@
+"""Value changes, exactly as pinned: mxfp8 -> bf16 -> ptpc_fp8, fp32 -> bf16, fn -> fnuz. Same bytes on every device.
+
+Data are [..., rows, k], dense row-major. All work goes by chunks of rows, so that scratch stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import torch
+
+from mono_gen.runtime.errors import MonoUnsupported, Problem
+from mono_gen.runtime.moves import check_out
+from mono_gen.runtime.tensors import bytes_problems, dtype_name, dtype_problem, joined, kind_problem, plain
+
+BLOCK = 32  # elements of k under one e8m0 scale
+CHUNK_ELEMENTS = 1 << 21  # about 30 MiB of scratch
+REFUSED = 0x7FFF  # a bf16 NaN, which no product is: marks the table's entries that have no bf16 value
+FP8_MAX = {torch.float8_e4m3fn: 448, torch.float8_e4m3fnuz: 240}
+E8M0 = (torch.float8_e8m0fnu, torch.uint8)
+
+
+def dequantize_mxfp8(field: str, data: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Return data x 2^(scale - 127) as bf16: exact where bf16 holds it, to nearest even among its subnormals.
+
+    Shapes: data fp8_e4m3fn [..., rows, k], scale e8m0 [..., rows, k / 32]; result as data.
+    Raises: MonoUnsupported for a scale of 255, an fp8 NaN and a product past bf16, by row and block.
+    Law:    tests/runtime/test_numerics.py::test_every_pair_of_code_and_scale; integers alone, so that no flushing
+            mode changes a byte.
+    """
+    _check_mxfp8(field, data, scale)
+    data, scale = plain(data), plain(scale)
+    result = torch.empty(data.shape, dtype=torch.bfloat16, device=data.device)
+    lost = torch.zeros((), dtype=torch.bool, device=data.device)
+    for codes, exponents, target in _chunks(data.view(torch.uint8), scale.view(torch.uint8), result):
+        target.view(torch.int16).copy_(_bf16_bits(codes, exponents))
+        lost |= (target.view(torch.int16) == REFUSED).any()
+    if lost:
+        raise MonoUnsupported(field, _mxfp8_problems(field, data, scale))
+    return result
+
+
+def quantize_ptpc_fp8(field: str, values: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return fp8 values and one fp32 scale a row: scale = amax x fp32(1 / max), 0 -> 1; q = x / scale, to nearest even.
+
+    Shapes: values bf16 [..., rows, k]; results dtype [..., rows, k] and fp32 [..., rows].
+    Units:  max is 448 for fp8_e4m3fn and 240 for fp8_e4m3fnuz. A product, not a division: what a GPU computes.
+    Raises: MonoUnsupported where a row holds an infinity or a NaN.
+    """
+    _raise(field, *_matrix_problems(field, values, (torch.bfloat16,)), *_target_problems(field, dtype))
+    values = plain(values)
+    q, scale = _ptpc_outputs(field, values, dtype, None)
+    for rows, q_rows, scale_rows in _chunks(values, q, scale):
+        _quantize_rows(rows, q_rows, scale_rows)
+    if not torch.isfinite(scale).all():
+        raise MonoUnsupported(field, _non_finite(field, values))
+    return q, scale
+
+
+def mxfp8_to_ptpc_fp8(
+    field: str,
+    data: torch.Tensor,
+    scale: torch.Tensor,
+    *,
+    dtype: torch.dtype,
+    out: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return quantize_ptpc_fp8(dequantize_mxfp8(data, scale)), by chunks of rows: the same bytes, bounded scratch.
+
+    `out` is (values, scale), kept and returned. Where a block is refused its contents are undefined.
+    """
+    _check_mxfp8(field, data, scale)
+    _raise(field, *_target_problems(field, dtype))
+    data, scale = plain(data), plain(scale)
+    q, q_scale = _ptpc_outputs(field, data, dtype, out)
+    lost = torch.zeros((), dtype=torch.bool, device=data.device)
+    for codes, exponents, q_rows, scale_rows in _chunks(data.view(torch.uint8), scale.view(torch.uint8), q, q_scale):
+        bits = _bf16_bits(codes, exponents)
+        lost |= (bits == REFUSED).any()
+        _quantize_rows(bits.view(torch.bfloat16), q_rows, scale_rows)
+    if lost:
+        raise MonoUnsupported(field, _mxfp8_problems(field, data, scale))
+    return (q, q_scale) if out is None else out
+
+
+def cast_bf16(field: str, values: torch.Tensor) -> torch.Tensor:
+    """Return the fp32 values as bf16, to nearest even, by integers: subnormals are kept on every device.
+
+    Shapes: values fp32, any rank from 1.
+    Raises: MonoUnsupported for a NaN, an infinity and a finite value that would become one, by place.
+    """
+    _raise(field, *_dense_problems(field, values, (torch.float32,)))
+    values = plain(values)
+    result = torch.empty(values.shape, dtype=torch.bfloat16, device=values.device)
+    lost = torch.zeros((), dtype=torch.bool, device=values.device)
+    for bits, target in _flat_chunks(values.view(torch.int32), result.view(torch.int16)):
+        lost |= ((bits & 0x7FFFFFFF) >= 0x7F7F8000).any()  # the least magnitude that rounds past bf16
+        target.copy_((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
+    if lost:
+        raise MonoUnsupported(field, _cast_problems(field, values))
+    return result
+
+
+def fn_to_fnuz(field: str, data: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the same values in the fnuz dialect: bytes kept, 0x80 -> 0x00, scale doubled (e8m0: byte + 1).
+
+    Shapes: data fp8_e4m3fn [..., rows, k]; scale fp32 [..., rows] or e8m0 [..., rows, k / 32].
+    Raises: MonoUnsupported for the codes 0x7F and 0xFF, and for a scale that has no double.
+    """
+    _raise(field, *_matrix_problems(field, data, (torch.float8_e4m3fn,)))
+    _raise(field, *_dense_problems(f"{field} scale", scale, (torch.float32, *E8M0)))
+    blocks = scale.dtype is not torch.float32
+    _raise(field, *_scale_problems(field, data, scale, blocks))
+    codes, scale = plain(data).view(torch.uint8), plain(scale)
+    problems = [_places(field, "fp8 code", "a number", "a NaN (0x7F or 0xFF)", (codes & 0x7F) == 0x7F, ("row", "k"))]
+    if blocks:
+        exponents = scale.view(torch.uint8)
+        bad = exponents >= 254
+        problems.append(_places(field, "e8m0 scale", "0..253, to be doubled", "254 or 255", bad, ("row", "block")))
+        doubled = (exponents + 1).view(scale.dtype)
+    else:
+        doubled = scale * 2
+        bad = ~torch.isfinite(doubled)
+        problems.append(
+            _places(field, "scale", "a finite fp32 whose double is finite", "one that is not", bad, ("row",))
+        )
+    _raise(field, *problems)
+    return codes.masked_fill(codes == 0x80, 0).view(torch.float8_e4m3fnuz), doubled
+
+
+def _bf16_bits(codes: torch.Tensor, exponents: torch.Tensor) -> torch.Tensor:
+    """Return the bf16 bit patterns [rows, k] as int16 of codes [rows, k] under exponents [rows, k / 32], both uint8."""
+    rows, k = codes.shape
+    base = exponents.to(torch.int32).mul_(256).unsqueeze(-1)
+    index = (base + codes.view(rows, k // BLOCK, BLOCK)).view(-1)
+    return torch.index_select(_product_table(codes.device), 0, index).view(rows, k)
+
+
+@lru_cache(maxsize=16)
+def _product_table(device: torch.device) -> torch.Tensor:
+    """Return the bf16 bits of every product, at exponent * 256 + code, as int16: 128 KiB a device, made once."""
+    with torch.inference_mode(False):
+        exponent = torch.arange(256, dtype=torch.int32, device="cpu").view(256, 1)
+        code = torch.arange(256, dtype=torch.int32, device="cpu").view(1, 256)
+        field, fraction = (code >> 3) & 15, code & 7
+        # |value| = digits * 2^power, digits < 16, before the scale
+        digits = torch.where(field > 0, fraction + 8, fraction)
+        power = torch.clamp(field, min=1) - 10
+        top = (digits > 1).int() + (digits > 3).int() + (digits > 7).int()  # of the highest bit
+        lead = power + exponent - 127 + top  # |product| is in [2^lead, 2^(lead + 1))
+        normal = ((lead + 127) << 7) + ((digits << (7 - top)) & 0x7F)
+        shift = power + exponent + 6  # digits * 2^shift counts the subnormal unit, 2^-133
+        right = torch.clamp(-shift, min=0)
+        half_even = (1 << right) // 2 - 1 + ((digits >> right) & 1)
+        subnormal = torch.where(shift >= 0, digits << torch.clamp(shift, 0, 8), (digits + half_even) >> right)
+        # without a shift half_even would be (digits & 1) - 1: that branch is not taken
+        magnitude = torch.where(digits == 0, 0, torch.where(lead >= -126, normal, subnormal))
+        bits = magnitude - ((code >> 7) << 15)  # the sign bit of an int16
+        refused = (exponent == 255) | ((code & 0x7F) == 0x7F) | ((digits > 0) & (lead > 127))
+        return torch.where(refused, REFUSED, bits).to(torch.int16).view(-1).to(device)
+
+
+def _quantize_rows(values: torch.Tensor, q: torch.Tensor, scale: torch.Tensor) -> None:
+    """Return nothing; write q [rows, k] and scale [rows] of bf16 values [rows, k]."""
+    x = values.float()
+    amax = x.abs().amax(dim=-1)
+    scale.copy_(amax * _reciprocal(FP8_MAX[q.dtype]))
+    scale.masked_fill_(scale == 0, 1.0)
+    q.copy_(x.div_(scale.unsqueeze(-1)))
+
+
+@lru_cache(maxsize=4)
+def _reciprocal(maximum: int) -> float:
+    """Return fp32(1 / maximum), which a float holds exactly."""
+    return float(torch.tensor(1.0 / maximum, dtype=torch.float64, device="cpu").to(torch.float32))
+
+
+def _ptpc_outputs(
+    field: str, like: torch.Tensor, dtype: torch.dtype, out: tuple[torch.Tensor, torch.Tensor] | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    wanted = ((tuple(like.shape), dtype), (tuple(like.shape[:-1]), torch.float32))
+    if out is None:
+        values, scale = (torch.empty(shape, dtype=kind, device=like.device) for shape, kind in wanted)
+        return values, scale
+    for given, (shape, kind) in zip(out, wanted, strict=True):
+        check_out(field, like, given, shape, kind)
+    return plain(out[0]), plain(out[1])
+
+
+def _check_mxfp8(field: str, data: torch.Tensor, scale: torch.Tensor) -> None:
+    _raise(
+        field, *_matrix_problems(field, data, (torch.float8_e4m3fn,)), *_dense_problems(f"{field} scale", scale, E8M0)
+    )
+    if data.shape[-1] % BLOCK:
+        raise MonoUnsupported(field, (Problem(field, "size", f"k % {BLOCK} == 0", f"k = {data.shape[-1]}"),))
+    _raise(field, *_scale_problems(field, data, scale, blocks=True))
+
+
+def _scale_problems(field: str, data: torch.Tensor, scale: torch.Tensor, blocks: bool) -> list[Problem]:
+    wanted = (*data.shape[:-1], data.shape[-1] // BLOCK) if blocks else tuple(data.shape[:-1])
+    problems = []
+    if tuple(scale.shape) != wanted:
+        problems.append(
+            Problem(f"{field} scale", "shape", f"{joined(wanted)} elements", f"{joined(scale.shape)} elements")
+        )
+    if scale.device != data.device:
+        problems.append(Problem(f"{field} scale", "device", str(data.device), str(scale.device)))
+    return problems
+
+
+def _dense_problems(field: str, t: torch.Tensor, dtypes: tuple[torch.dtype, ...]) -> list[Problem]:
+    problems = bytes_problems(field, t)
+    if kind_problem(field, t) is None:
+        other = dtype_problem(field, t, dtypes)
+        problems += [other] if other is not None else []
+        if t.dim() < 1:
+            problems.append(Problem(field, "rank", "at least 1 axis", "a scalar"))
+    return problems
+
+
+def _matrix_problems(field: str, t: torch.Tensor, dtypes: tuple[torch.dtype, ...]) -> list[Problem]:
+    problems = _dense_problems(field, t, dtypes)
+    if kind_problem(field, t) is None and t.dim() == 1:
+        problems.append(Problem(field, "rank", "at least 2 axes, the last ones row and k", joined(t.shape)))
+    return problems
+
+
+def _target_problems(field: str, dtype: torch.dtype) -> list[Problem]:
+    if dtype in FP8_MAX:
+        return []
+    return [Problem(field, "target dtype", " or ".join(dtype_name(d) for d in FP8_MAX), dtype_name(dtype))]
+
+
+def _chunks(*matrices: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Yield the same rows of each tensor; all leading axes of the first but its last are rows."""
+    k = matrices[0].shape[-1]
+    total = matrices[0].numel() // k
+    step = max(1, CHUNK_ELEMENTS // k)
+    flat = [t.view(total, -1) if t.dim() == matrices[0].dim() else t.view(total) for t in matrices]
+    for start in range(0, total, step):
+        yield tuple(t[start : start + step] for t in flat)
+
+
+def _flat_chunks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    flat = [t.view(-1) for t in tensors]
+    for start in range(0, flat[0].numel(), CHUNK_ELEMENTS):
+        yield tuple(t[start : start + CHUNK_ELEMENTS] for t in flat)
+
+
+def _mxfp8_problems(field: str, data: torch.Tensor, scale: torch.Tensor) -> list[Problem]:
+    """Return what the products were refused for, each with its first row and block. Runs on the way out only."""
+    exponents, codes = scale.view(torch.uint8), data.view(torch.uint8)
+    blocks = codes.view(*codes.shape[:-1], -1, BLOCK)
+    nan = ((blocks & 0x7F) == 0x7F).any(dim=-1)
+    names = ("row", "block")
+    products = _bf16_bits(codes.view(-1, codes.shape[-1]), exponents.view(-1, exponents.shape[-1])).view(blocks.shape)
+    past = ((products == REFUSED) & ((blocks & 0x7F) != 0x7F)).any(dim=-1) & (exponents != 255)
+    found = (
+        _places(field, "e8m0 scale", "0..254", "255 (NaN)", exponents == 255, names),
+        _places(field, "fp8 code", "a number", "a NaN (0x7F or 0xFF)", nan, names),
+        _places(field, "product", "at most bf16's largest, 2^127 x 1.99", "an overflow", past, names),
+    )
+    return [problem for problem in found if problem is not None]
+
+
+def _non_finite(field: str, values: torch.Tensor) -> list[Problem]:
+    problem = _places(
+        field, "value", "finite in every row", "an infinity or a NaN", ~torch.isfinite(values).all(-1), ("row",)
+    )
+    return [problem] if problem is not None else []
+
+
+def _cast_problems(field: str, values: torch.Tensor) -> list[Problem]:
+    names = ("row", "k")[-values.dim() :]
+    finite = torch.isfinite(values)
+    past = finite & ((values.view(torch.int32) & 0x7FFFFFFF) >= 0x7F7F8000)
+    found = (
+        _places(field, "value", "a number", "a NaN", torch.isnan(values), names),
+        _places(field, "value", "finite", "an infinity", torch.isinf(values), names),
+        _places(field, "value", "at most bf16's largest, 2^127 x 1.99", "one that would become infinite", past, names),
+    )
+    return [problem for problem in found if problem is not None]
+
+
+def _places(
+    field: str, what: str, expected: str, found: str, bad: torch.Tensor, names: tuple[str, ...]
+) -> Problem | None:
+    """Return a problem that names the first place of `bad` and counts them, or None; the last axes are `names`."""
+    count = int(bad.sum())
+    if count == 0:
+        return None
+    first = int(bad.view(-1).to(torch.uint8).argmax())
+    place = []
+    for extent in reversed(bad.shape):
+        first, index = divmod(first, extent)
+        place.append(index)
+    labels = [*(f"batch axis {axis}" for axis in range(bad.dim() - len(names))), *names]
+    where = ", ".join(f"{label} {index}" for label, index in zip(labels, reversed(place), strict=True))
+    return Problem(field, what, expected, f"{found} at {where}; {count} in all (counted by {names[-1]})")
+
+
+def _raise(field: str, *problems: Problem | None) -> None:
+    found = tuple(problem for problem in problems if problem is not None)
+    if found:
+        raise MonoUnsupported(field, found)
