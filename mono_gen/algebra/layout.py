@@ -128,6 +128,34 @@ def row_major(extents: tuple[int, ...]) -> Layout:
     return Layout(extents, extents, digits, None, prod(extents))
 
 
+def from_view(
+    extents: tuple[int, ...],
+    padded: tuple[int, ...],
+    view: tuple[int, ...],
+    permute: tuple[int, ...],
+    fill: int | None = None,
+) -> Layout:
+    """Return the layout that torch's view(...).permute(...) of a row-major tensor of the padded extents makes.
+
+    Requires: the dims of `view` multiply to the padded extents, axis by axis; `permute` orders them.
+    """
+    strides = [0] * len(view)
+    inside = 1
+    for index in reversed(permute):
+        strides[index] = inside
+        inside *= view[index]
+    digits: list[Digit] = []
+    position = 0
+    for axis, extent in enumerate(padded):
+        weight = extent
+        last = axis == len(padded) - 1
+        while position < len(view) and (weight > 1 or view[position] == 1 or last):
+            weight //= view[position]
+            digits.append(Digit(f"d{position}", axis, view[position], weight, strides[position]))
+            position += 1
+    return Layout(extents, padded, tuple(digits[i] for i in permute), fill, inside)
+
+
 def first_difference(left: Layout, right: Layout) -> tuple[int, ...] | None:
     """Return the first coordinate, in row-major order, that the two maps put at different offsets.
 

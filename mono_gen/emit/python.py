@@ -19,9 +19,10 @@ def emit_python(plan: SpecPlan) -> tuple[OutputFile, ...]:
     earlier: dict[str, StructPlan] = {}
     structs = []
     for struct in plan.structs:
-        structs.append(struct_view(struct, plan.model.file, earlier))
+        structs.append(struct_view(struct, plan.model.file, plan.digest, earlier))
         earlier[struct.model.name] = struct
     doc = tuple(plan.model.doc.splitlines()) or (f"The layouts of {plan.model.file}.",)
+    layouts = [layout_view(layout, plan.model.file) for layout in plan.layouts]
     text = (
         environment()
         .get_template("module.py.j2")
@@ -30,7 +31,8 @@ def emit_python(plan: SpecPlan) -> tuple[OutputFile, ...]:
             doc=docstring(doc),
             abi=str(RUNTIME_ABI),
             file=quoted(plan.model.file),
-            layouts=[layout_view(layout) for layout in plan.layouts],
+            layouts=layouts,
+            references=[line for layout in layouts for line in layout.reference],
             structs=structs,
             has_structs=bool(structs),
         )

@@ -105,6 +105,7 @@ def _view_lines(plan: TensorPlan, source: SourceModel, indent: int) -> Lines:
         f"shape={shape_text(plan.kernel_shape)}",
         f"bits={tensor.element.bits}",
         *([f"batch={tensor.batch}"] if tensor.batch else []),
+        f"layout=({quoted(tensor.layout_name)}, 0x{plan.layout_id:016X})",
         *_as_shape(source),
     ]
     return call(f"{tensor.name} = load.view", args, indent)
@@ -154,6 +155,7 @@ def _source_lines(model: FieldModel, convert: ConvertModel, indent: int) -> Line
             f"dtypes={dtypes_text(element)}",
             f"shape={shape_text(shape)}",
             f"bits={element.bits}",
+            *([f"order={quoted(convert.order.name)}"] if convert.order is not None else []),
             *_as_shape(source),
         ]
         lines += call(f"{local} = load.source", args, indent)
@@ -216,14 +218,17 @@ def _attest_lines(model: FieldModel, indent: int) -> Lines:
     match model.origin:
         case ViewModel():
             order = next((t.layout_name for t in model.tensors if needs_pack(t)), "")
+            names = [t.name for t in model.tensors if needs_pack(t)]
         case ConvertModel(_, layout, _, _, _):
             order = layout.name if layout is not None else ""
+            names = [local.removesuffix("_source") for local in source_names(model)]
+    claimed = f"tensors={tuple_text([quoted(n) for n in names])}" if names else "tensors=()"
     if attest is None:
-        return call("load.unattested", [quoted(model.name), quoted(order)], indent) if order else []
-    return _flag_lines(model.name, attest, indent)
+        return call("load.unattested", [quoted(model.name), quoted(order), claimed], indent) if order else []
+    return _flag_lines(model.name, attest, claimed, indent)
 
 
-def _flag_lines(field: str, attest: AttestModel, indent: int) -> Lines:
+def _flag_lines(field: str, attest: AttestModel, claimed: str, indent: int) -> Lines:
     if attest.layout:
-        return call("load.attest", [quoted(field), quoted(attest.layout), path_text(attest.path)], indent)
+        return call("load.attest", [quoted(field), quoted(attest.layout), path_text(attest.path), claimed], indent)
     return call("load.attest_absent", [quoted(field), path_text(attest.path)], indent)

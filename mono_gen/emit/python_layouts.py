@@ -2,64 +2,96 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from mono_gen.emit.python_text import assignment, quoted, safe, tuple_text, wrapped
+from mono_gen.emit.python_text import assignment, call, quoted, safe, tuple_text, wrapped
 from mono_gen.plan.model import LayoutPlan
 from mono_gen.terms import PYTHON, Assign, Term, rename, text, variables
 
 WIDTHS = (4, 8, 16, 32, 64)
-PACK_LOCALS = frozenset(("t", "out", "bits"))
+STORAGE_LOCALS = frozenset(("subject", "bits"))
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutView:
-    """A layout's functions as final lines, indented inside the function."""
+    """A layout's functions as final lines; `moves` is empty for a layout with gaps, which has an offset alone."""
 
     name: str
-    pack: tuple[str, ...]
-    unpack: tuple[str, ...]
+    moves: tuple[tuple[str, ...], ...]
+    reference: tuple[str, ...]
     offset: tuple[str, ...]
 
 
-def layout_view(plan: LayoutPlan) -> LayoutView:
-    """Return the functions of a layout; a layout with gaps has an offset alone."""
-    pack = tuple(_pack(plan)) if plan.has_pack else ()
-    unpack = tuple(_unpack(plan)) if plan.has_pack else ()
-    return LayoutView(plan.model.name, pack, unpack, tuple(_offset(plan)))
+def layout_view(plan: LayoutPlan, spec_file: str) -> LayoutView:
+    """Return the functions of a layout."""
+    moves = (tuple(_storage(plan)), tuple(_pack(plan)), tuple(_unpack(plan))) if plan.has_pack else ()
+    reference = tuple(_reference(plan, spec_file)) if plan.has_pack else ()
+    return LayoutView(plan.model.name, moves, reference, tuple(_offset(plan)))
+
+
+def _storage(plan: LayoutPlan) -> list[str]:
+    """Return the function that gives the view and permute of a layout at legal extents."""
+    name = plan.model.name
+    names = _extent_locals(plan)
+    axes = ", ".join(f"{names[f'extent_{a}']}: int" for a in plan.model.axes)
+    lines = [
+        f"def storage_{name}(subject: str, bits: int, {axes}) -> runtime.Storage:",
+        f'    """Return how {name} stores elements of `bits` bits.',
+        "",
+        *_documented(plan),
+        "    Raises: MonoUnsupported, with every size that is not legal.",
+        '    """',
+    ]
+    return lines + [f"    {line}" for line in (*_legal(plan, names), *_stored(plan, names))]
 
 
 def _pack(plan: LayoutPlan) -> list[str]:
     """Return the pack function."""
     name, axes = plan.model.name, ", ".join(plan.model.axes)
     shape = ", ".join(f"padded {a}" if p is not None else a for a, p in zip(plan.model.axes, plan.padded, strict=True))
-    lines = [
-        f"def pack_{name}(t: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:",
-        f'    """Return the elements of t in the storage order of {name}.',
-        "",
-        *_documented(plan),
-        f"    Shapes: t [..., {axes}] in row-major order; the result [..., {shape}] of t's dtype, `out` if given.",
-        "    Raises: MonoUnsupported, with every size that is not legal.",
-        '    """',
-    ]
     subject = quoted(f"pack_{name}")
-    body = _head(plan, subject, "extents", "t")
-    body += _move(plan, subject, "pack", "t", ["out=out"])
-    return lines + [f"    {line}" for line in body]
+    return [
+        f"def pack_{name}(t: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:",
+        f'    """Return the elements of t in the storage order of {name}, in `out` if given.',
+        "",
+        f"    Shapes: t [..., {axes}], row-major; the result [..., {shape}], of t's dtype.",
+        '    """',
+        *(f"    {line}" for line in _given(plan, subject, "extents", "t")),
+        *_returned("runtime.pack_recorded", [subject, quoted(name), "t", "storage", "out=out"]),
+    ]
 
 
 def _unpack(plan: LayoutPlan) -> list[str]:
     """Return the unpack function."""
     name, axes = plan.model.name, ", ".join(plan.model.axes)
-    lines = [
+    subject = quoted(f"unpack_{name}")
+    return [
         f"def unpack_{name}(t: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:",
         f'    """Return the tensor of logical torch shape `shape` [..., {axes}] that was packed into t."""',
+        *(f"    {line}" for line in _given(plan, subject, "shape_extents", "t, shape")),
+        *_returned("runtime.unpack_recorded", [subject, quoted(name), "t", "shape", "storage"]),
     ]
-    subject = quoted(f"unpack_{name}")
-    body = _head(plan, subject, "shape_extents", "t, shape")
-    body += _move(plan, subject, "unpack", "t, shape", [])
-    return lines + [f"    {line}" for line in body]
+
+
+def _returned(function: str, args: list[str]) -> list[str]:
+    """Return the statement that gives what a call gives, inside a function."""
+    return [f"    {line}" for line in call(f"return {function}", args, 4)]
+
+
+def _given(plan: LayoutPlan, subject: str, function: str, args: str) -> list[str]:
+    """Return the line that works out a layout's storage from a tensor or a shape."""
+    axes = tuple_text([quoted(a) for a in plan.model.axes])
+    given = f"*runtime.{function}({subject}, {args}, {axes})"
+    return call(f"storage = storage_{plan.model.name}", [subject, f"runtime.element_bits({subject}, t)", given], 4)
+
+
+def _reference(plan: LayoutPlan, spec_file: str) -> list[str]:
+    """Return the call that enters a layout under its name."""
+    name = plan.model.name
+    axes = tuple_text([quoted(a) for a in plan.model.axes])
+    args = [quoted(name), quoted(spec_file), f"0x{plan.id:016X}", axes, f"storage_{name}", f"unpack_{name}"]
+    lines = call("runtime.LayoutRef", args, 9)
+    return [*lines[:-1], lines[-1] + ","]
 
 
 def _documented(plan: LayoutPlan) -> list[str]:
@@ -75,26 +107,21 @@ def _documented(plan: LayoutPlan) -> list[str]:
 
 def _extent_locals(plan: LayoutPlan) -> dict[str, str]:
     """Return the local variable of each logical extent: the axis' name, where the function has no other use for it."""
-    taken = PACK_LOCALS | {assign.name for assign in plan.sizes}
+    taken = STORAGE_LOCALS | {assign.name for assign in plan.sizes}
     return {f"extent_{axis}": axis if axis not in taken else f"extent_{axis}" for axis in plan.model.axes}
 
 
-def _head(plan: LayoutPlan, subject: str, function: str, args: str) -> list[str]:
-    """Return what pack and unpack begin with: width, extents, padded extents, legal sizes, sizes of digits."""
-    names = _extent_locals(plan)
+def _legal(plan: LayoutPlan, names: dict[str, str]) -> list[str]:
+    """Return the padded extents, and the check of every condition on sizes."""
     axes = plan.model.axes
-    left = ", ".join(names[f"extent_{a}"] for a in axes) + ("," if len(axes) == 1 else "")
-    lines = [
-        f"{left} = runtime.{function}({subject}, {args}, {tuple_text([quoted(a) for a in axes])})",
-    ]
+    lines: list[str] = []
     for axis, padded in zip(axes, plan.padded, strict=True):
         if padded is not None:
             lines.extend(assignment(f"padded_{axis}", rename(padded, names), 4))
     conditions = []
     if plan.model.widths != WIDTHS:
-        conditions.append(
-            (f"bits in {plan.model.widths}", f"elements of {_listed(plan.model.widths)} bits", "{bits} bits")
-        )
+        widths = tuple_text([str(w) for w in plan.model.widths])
+        conditions.append((f"bits in {widths}", f"elements of {_listed(plan.model.widths)} bits", "{bits} bits"))
     for rule in plan.rules:
         left_text = text(rename(rule.condition.left, names), PYTHON)
         right_text = text(rename(rule.condition.right, names), PYTHON)
@@ -104,15 +131,12 @@ def _head(plan: LayoutPlan, subject: str, function: str, args: str) -> list[str]
         conditions.append((f"{left_text} {rule.condition.op} {right_text}", rule.text, found))
     if conditions:
         checks = [f"({condition}, {quoted(expected)}, f{quoted(found)})," for condition, expected, found in conditions]
-        lines += ["runtime.require_legal(", f"    {subject},"]
+        lines += ["runtime.require_legal(", "    subject,"]
         lines += [f"    ({checks[0]})," if len(checks) == 1 else "    ("]
         lines += [*(f"        {check}" for check in checks), "    ),"] if len(checks) > 1 else []
         lines += [")"]
     needed = variables_of(plan.view)
-    lines += [line for s in plan.sizes if s.name in needed for line in _size(s, names)]
-    if any(re.search(r"\bbits\b", line) for line in lines):
-        lines.insert(0, f"bits = runtime.element_bits({subject}, t)")
-    return lines
+    return lines + [line for s in plan.sizes if s.name in needed for line in _size(s, names)]
 
 
 def variables_of(terms: tuple[Term, ...]) -> frozenset[str]:
@@ -135,24 +159,22 @@ def _size(assign: Assign, names: dict[str, str]) -> list[str]:
     return [line + remark for line in assignment(assign.name, rename(assign.value, names), 4)]
 
 
-def _move(plan: LayoutPlan, subject: str, function: str, args: str, more: list[str]) -> list[str]:
-    """Return the call that moves the elements."""
-    names = _extent_locals(plan)
-    storage = [
-        f"padded_{a}" if p is not None else names[f"extent_{a}"]
-        for a, p in zip(plan.model.axes, plan.padded, strict=True)
+def _stored(plan: LayoutPlan, names: dict[str, str]) -> list[str]:
+    """Return the statement that gives the storage."""
+    logical = [names[f"extent_{a}"] for a in plan.model.axes]
+    padded = [
+        f"padded_{a}" if p is not None else n for a, p, n in zip(plan.model.axes, plan.padded, logical, strict=True)
     ]
-    fill = "None" if plan.model.template.fill is None else f"0x{plan.model.template.fill:02X}"
+    template = plan.model.template
+    fill = [f"fill=0x{template.fill:02X}"] if template.has_pads and template.fill is not None else []
     arguments = [
-        subject,
-        *args.split(", "),
-        f"padded={tuple_text(storage)}",
-        *([f"fill={fill}"] if function == "pack" and plan.model.template.has_pads else []),
+        f"extents={tuple_text(logical)}",
+        f"padded={tuple_text(padded)}",
         f"view={tuple_text([text(t, PYTHON) for t in plan.view])}",
         f"permute={tuple_text([str(i) for i in plan.permute])}",
-        *more,
+        *fill,
     ]
-    return [f"return runtime.{function}(", *(f"    {a}," for a in arguments), ")"]
+    return ["return runtime.Storage(", *(f"    {a}," for a in arguments), ")"]
 
 
 def _offset(plan: LayoutPlan) -> list[str]:

@@ -56,6 +56,7 @@ def _gather_lines(
         f"axes={tuple_text([str(u[0]) for u in units])}",
         f"begins={tuple_text([str(u[1] // h) for u, h in zip(units, halves, strict=True)])}",
         f"lengths={tuple_text([str(u[2] // h) for u, h in zip(units, halves, strict=True)])}",
+        "timeout_s=timeout_s",
     ]
     targets = ", ".join(sources) + ("," if len(sources) == 1 else "")
     return call(f"{targets} = runtime.gather", args, indent)

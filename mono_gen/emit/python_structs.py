@@ -11,9 +11,10 @@ from mono_gen.emit.python_checks import (
     field_check_lines,
     let_lines,
     require_lines,
+    source_names,
 )
 from mono_gen.emit.python_steps import step_lines
-from mono_gen.emit.python_text import assignment, call, quoted, returned, safe, wrapped
+from mono_gen.emit.python_text import assignment, call, quoted, returned, safe, tuple_text, wrapped
 from mono_gen.formats import Format
 from mono_gen.model import OptionalModel, TableModel, TensorModel
 from mono_gen.plan.build import shape_text
@@ -32,20 +33,22 @@ class StructView:
     field_ids: tuple[str, ...]
     segments: tuple[str, ...]
     infos: tuple[str, ...]
+    tensors: tuple[str, ...]
     members: tuple[str, ...]
     signature: str
     body: tuple[str, ...]
+    refresh: tuple[str, ...]
     nbytes: tuple[str, ...]
     tables: tuple[tuple[str, ...], ...]
     offsets: tuple[tuple[str, ...], ...]
     aliases: tuple[str, ...]
 
 
-def struct_view(plan: StructPlan, spec_file: str, earlier: dict[str, StructPlan]) -> StructView:
+def struct_view(plan: StructPlan, spec_file: str, digest: str, earlier: dict[str, StructPlan]) -> StructView:
     """Return the class of a struct; offsets that it inherits are the base's own."""
     model = plan.model
     doc = tuple(model.doc.splitlines()) or (f"The tensors of {model.name}, as its kernels read them.",)
-    args = ", ".join(("cls", *(f"{a}: Any" for a in model.args)))
+    args = ", ".join(("cls", *_parameters(plan)))
     return StructView(
         name=model.name,
         doc=tuple(_indented(docstring(doc), 4)),
@@ -53,9 +56,11 @@ def struct_view(plan: StructPlan, spec_file: str, earlier: dict[str, StructPlan]
         field_ids=tuple(f"{quoted(t.model.name)}: 0x{f.id:016X}," for f in plan.fields for t in f.tensors),
         segments=tuple(line for f in plan.fields for t in f.tensors for line in _segment_lines(t.model)),
         infos=tuple(line for f in plan.fields for line in _info_lines(f)),
+        tensors=tuple(line for f in plan.fields for t in f.tensors for line in _tensor_lines(t, f.id)),
         members=tuple(_members(plan)),
         signature=f"def from_layer({args}) -> {model.name}:",
-        body=tuple(_indented(_from_layer(plan, spec_file), 8)),
+        body=tuple(_indented(_from_layer(plan, spec_file, digest), 8)),
+        refresh=tuple(_refresh(plan)),
         nbytes=tuple(_nbytes(plan)),
         tables=tuple(tuple(_table(plan, t)) for t in plan.tables),
         offsets=tuple(tuple(_offset(plan, f, t, earlier)) for f in plan.fields for t in f.tensors),
@@ -99,6 +104,82 @@ def _info_lines(plan: FieldPlan) -> Lines:
     return [*lines[:-1], lines[-1] + ","]
 
 
+def _tensor_lines(plan: TensorPlan, field_id: int) -> Lines:
+    """Return the entry of a tensor in `tensors`."""
+    tensor = plan.model
+    args = [
+        quoted(tensor.name),
+        quoted(tensor.element.name),
+        str(tensor.element.bits),
+        quoted(tensor.layout_name),
+        f"0x{plan.layout_id:016X}",
+        f"0x{field_id:016X}",
+        *([f"batch={tensor.batch}"] if tensor.batch else []),
+    ]
+    if tensor.bound.live_pads:
+        pads = tuple_text([_pad_text(tensor, axis) for axis in tensor.bound.live_pads])
+        fill = f"0x{tensor.bound.fill:02X}" if tensor.bound.fill is not None else "None"
+        args += [f"fill={fill}", f"pads={pads}", f"storage=storage_{tensor.layout_name}"]
+    lines = call(f"{quoted(tensor.name)}: runtime.TensorInfo", args, INDENT + 1)
+    return [*lines[:-1], lines[-1] + ","]
+
+
+def _pad_text(tensor: TensorModel, axis: int) -> str:
+    """Return a padded axis (counted with the batch axes) and its ranges that are not pads."""
+    at = tensor.batch + axis
+    ranges = [f"(0, {tensor.bound.extents[axis]})"]
+    if tensor.pad_each and tensor.segment_axis == at:
+        ranges = [f"({s.padded_begin}, {s.padded_begin + s.end - s.begin})" for s in tensor.segments]
+    return f"({at}, {tuple_text(ranges)})"
+
+
+def _parameters(plan: StructPlan) -> Lines:
+    """Return the parameters of from_layer: the struct's arguments, and a timeout where ranks wait for each other."""
+    waits = ["*", "timeout_s: float = runtime.GATHER_TIMEOUT_S"] if gathers(plan) else []
+    return [*(f"{a}: Any" for a in plan.model.args), *waits]
+
+
+def gathers(plan: StructPlan) -> list[FieldPlan]:
+    """Return the fields that ranks bring together."""
+    return [f for f in plan.fields if f.model.gather is not None]
+
+
+def _refresh(plan: StructPlan) -> Lines:
+    """Return the method that reads a layer's sources again into the same memory."""
+    args = ", ".join(("self", *_parameters(plan)))
+    given = ", ".join((*plan.model.args, *(["timeout_s=timeout_s"] if gathers(plan) else [])))
+    return [
+        f"def refresh({args}) -> None:",
+        '    """Read the layer again into the same memory, pads included; when refused, nothing is written."""',
+        f"    runtime.refresh(self, type(self).from_layer({given}))",
+    ]
+
+
+def _agree_lines(plan: StructPlan, digest: str) -> Lines:
+    """Return the lines in which ranks tell each other what they bring; each group once."""
+    lines: Lines = []
+    groups = dict.fromkeys(f.model.gather.group for f in gathers(plan) if f.model.gather is not None)
+    for group in groups:
+        sources = [
+            f"({quoted(name.removesuffix('_source'))}, {name}),"
+            for f in gathers(plan)
+            if f.model.gather is not None and f.model.gather.group == group
+            for name in source_names(f.model)
+        ]
+        lines += [
+            "load.agree(",
+            f"    {group},",
+            f"    digest={quoted(digest)},",
+            "    struct_id=cls.struct_id,",
+            "    sources=(",
+            *(f"        {source}" for source in sources),
+            "    ),",
+            "    timeout_s=timeout_s,",
+            ")",
+        ]
+    return lines
+
+
 def _format_text(form: Format) -> str:
     """Return a format's name; ptpc_fp8 with the dialect that the arch gives it."""
     return f"{form.name} ({form.data.dialect})" if form.name == "ptpc_fp8" else form.name
@@ -116,7 +197,7 @@ def _members(plan: StructPlan) -> Lines:
     return lines
 
 
-def _from_layer(plan: StructPlan, spec_file: str) -> Lines:
+def _from_layer(plan: StructPlan, spec_file: str, digest: str) -> Lines:
     """Return the body of from_layer: all checks, one refusal, all conversions, the struct."""
     model = plan.model
     lines: Lines = [f"load = runtime.Load({quoted(model.name)}, {quoted(spec_file)})"]
@@ -131,7 +212,7 @@ def _from_layer(plan: StructPlan, spec_file: str) -> Lines:
         lines += field_check_lines(field, INDENT)
     for optional in model.optionals:
         lines += _optional_checks(plan, optional)
-    lines += ["load.check()", ""]
+    lines += [*_agree_lines(plan, digest), "load.check()", ""]
     for field in plain:
         lines += step_lines(field, INDENT)
     for optional in model.optionals:

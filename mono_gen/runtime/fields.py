@@ -1,8 +1,14 @@
-"""What a generated struct says of each of its fields, for tables and tools."""
+"""What a generated struct says of its fields and tensors, for checks, tables and tools."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
+
+import torch
+
+from mono_gen.runtime.layouts import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +27,33 @@ class FieldInfo:
     shape: str
     layout: str
     plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """One tensor of a field as checks need it.
+
+    element:   the element's format, such as e8m0.
+    layout:    the layout's name, or row_major.
+    layout_id: of the layout at these extents; of one step of a run-time row.
+    field_id:  of the field.
+    batch:     leading batch axes.
+    fill:      what live pads hold; None where no pad is live, or where pads are undefined.
+    pads:      per padded axis the ranges that are not pads.
+    storage:   the layout's storage function, where pads are live.
+    """
+
+    name: str
+    element: str
+    bits: int
+    layout: str
+    layout_id: int
+    field_id: int
+    batch: int = 0
+    fill: int | None = None
+    pads: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
+    storage: Callable[..., Storage] | None = None
+
+    def items(self, t: torch.Tensor) -> int:
+        """Return the batch items in a tensor."""
+        return prod(t.shape[: self.batch])

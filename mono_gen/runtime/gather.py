@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from datetime import timedelta
 
 import torch
 
+from mono_gen.runtime.content import fingerprint
 from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse
+from mono_gen.runtime.exchange import GATHER_TIMEOUT_S, exchange_digests
 from mono_gen.runtime.groups import group_problem
 from mono_gen.runtime.tensors import bytes_problems, joined, plain
 
@@ -18,32 +22,38 @@ def gather(
     axes: Sequence[int],
     begins: Sequence[int],
     lengths: Sequence[int],
+    timeout_s: float = GATHER_TIMEOUT_S,
 ) -> tuple[torch.Tensor, ...]:
     """Return each tensor with this rank's part of the segment replaced by the parts of all ranks, in the group's order.
 
     Units:    `begins` and `lengths` (the full segment's) are torch extents of the tensor's axis.
-    Requires: this rank's tensor holds length / world size at begin; all ranks call with the same arguments.
-    Raises:   MonoUnsupported; before any byte moves where this rank can tell.
+    Requires: this rank's tensor holds length / world size at begin; all ranks call with the same arguments, after
+              `Load.agree` found them alike.
+    Raises:   MonoUnsupported within the timeout: where a rank is gone or late, or a slot holds another rank's bytes.
     Law:      tests/runtime/test_gather.py
     """
     sources = [_source(field, t, group, *place) for t, *place in zip(tensors, axes, begins, lengths, strict=True)]
-    world = torch.distributed.get_world_size(group)
+    world, rank = torch.distributed.get_world_size(group), torch.distributed.get_rank(group)
     own = [
         t.narrow(axis, begin, length // world).contiguous()
         for t, axis, begin, length in zip(sources, axes, begins, lengths, strict=True)
     ]
     message = torch.cat([part.view(-1).view(torch.uint8) for part in own])  # gloo has no float8: bytes travel
-    exchange_first(field, message, group)
     replies = [torch.empty_like(message) for _ in range(world)]
-    torch.distributed.all_gather(replies, message, group=group)
-    if not torch.equal(replies[torch.distributed.get_rank(group)], message):
-        raise refuse(
-            field,
-            "gather",
-            "this rank's own part back, byte for byte",
-            "other bytes",
-            "ranks out of order, or a bad link",
-        )
+    deadline = time.monotonic() + timeout_s
+    try:
+        digests = exchange_digests(group, rank, digest_of(message), deadline)
+        work = torch.distributed.all_gather(replies, message, group=group, async_op=True)
+        work.wait(timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+    except (RuntimeError, OSError) as error:  # torch reports a peer that is gone, and a timeout, as a RuntimeError
+        found = str(error).splitlines()[0] if str(error) else type(error).__name__
+        help = "a rank died or is late: look at its log"
+        raise refuse(field, "gather", f"bytes of {world} ranks within {timeout_s:g} s", found, help) from error
+    wrong = [r for r, reply in enumerate(replies) if digest_of(reply) != digests.get(r)]
+    if wrong or not torch.equal(replies[rank], message):
+        expected = "each rank's own bytes in its slot, in the group's order"
+        found = f"other bytes in the slots of ranks {wrong or [rank]}"
+        raise refuse(field, "gather", expected, found, "ranks out of order, or a bad link")
     results, start = [], 0
     for t, part, axis, begin in zip(sources, own, axes, begins, strict=True):
         parts = [reply[start : start + part.nbytes].view(part.dtype).view(part.shape) for reply in replies]
@@ -52,12 +62,13 @@ def gather(
     return tuple(results)
 
 
-def exchange_first(field: str, message: torch.Tensor, group: torch.distributed.ProcessGroup) -> None:
-    """Return nothing. The place where the ranks will compare field id, shape, rank and digest before bytes move."""
+def digest_of(message: torch.Tensor) -> str:
+    """Return the fingerprint of bytes as text."""
+    return f"{int(fingerprint(message, whole=True).value) & (2**64 - 1):016x}"
 
 
 def _source(field: str, t: torch.Tensor, group: object, axis: int, begin: int, length: int) -> torch.Tensor:
-    problem = group_problem(field, group, "of the gather", length, None)
+    problem = group_problem(field, group, "the gathered segment", length, None)
     problems = [problem] if problem is not None else []
     problems += bytes_problems(field, t)
     if not problems and isinstance(group, torch.distributed.ProcessGroup):

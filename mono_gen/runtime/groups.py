@@ -10,9 +10,9 @@ from mono_gen.runtime.errors import Problem, show
 
 
 def group_problem(field: str, group: Any, segment: str, elements: int, world: int | None) -> Problem | None:
-    """Return why `group` cannot bring the `elements` of `segment` in equal parts from `world` ranks, or None.
+    """Return why `group` cannot bring the `elements` in equal parts from `world` ranks, or None.
 
-    `world` None: any number of ranks that divides the elements.
+    `segment` names the elements in words. `world` None: any number of ranks that divides the elements.
     """
     if not torch.distributed.is_available() or not isinstance(group, torch.distributed.ProcessGroup):
         return Problem(field, "group", "a torch.distributed process group that this rank is in", show(group))
@@ -20,6 +20,6 @@ def group_problem(field: str, group: Any, segment: str, elements: int, world: in
     if world is not None and size != world:
         return Problem(field, "group", f"{world} ranks", f"{size} ranks")
     if elements % size:
-        expected = f"a number of ranks that divides the {elements} of segment {segment}"
+        expected = f"a number of ranks that divides the {elements} of {segment}"
         return Problem(field, "group", expected, f"{size} ranks, {elements} % {size} == {elements % size}")
     return None

@@ -12,7 +12,9 @@ import torch
 from mono_gen.runtime import tensors
 from mono_gen.runtime.dims import MISSING, Dim, Extent, Missing, Product, known
 from mono_gen.runtime.errors import MonoUnsupported, Problem, show
+from mono_gen.runtime.exchange import Message, agree
 from mono_gen.runtime.groups import group_problem
+from mono_gen.runtime.recorded import claim, claim_source
 
 Path = tuple[Any, str]  # a value, and the full path that it begins: (layer, "layer.self_attn")
 
@@ -41,6 +43,7 @@ class Load:
         self._deferred: list[tuple[int, str, str, Any, str, Any]] = []  # place, field, what, value, op, operand
         self._reported: set[str] = set()  # paths whose absence has been reported
         self._device: tuple[torch.device, str] | None = None
+        self._claims: dict[str, bool] = {}  # whether the ledger spoke of a tensor
 
     def let(self, name: str, *paths: Path) -> Any:
         """Return the first path's value that is there and not None."""
@@ -94,13 +97,18 @@ class Load:
         shape: Sequence[Extent],
         bits: int,
         batch: int = 0,
+        layout: tuple[str, int] | None = None,
         as_shape: Sequence[Extent] | None = None,
     ) -> torch.Tensor:
         """Return the tensor at the path, zero-copy, as a kernel may take it: 16-byte aligned, batch items too.
 
-        Shapes are in elements. `as_shape` is the source's own shape where it differs from the field's.
+        Shapes are in elements. `as_shape` is the source's own shape where it differs from the field's. `layout` is the
+        name and id of the order that its bytes must be in: a record of the ledger that says otherwise is a problem.
         """
-        return self._tensor(name, path, dtypes, tuple(shape), bits, batch, as_shape, tensors.POINTER_ALIGNMENT)
+        t = self._tensor(name, path, dtypes, tuple(shape), bits, batch, as_shape, tensors.POINTER_ALIGNMENT)
+        if layout is not None and not isinstance(t, Missing):
+            self._claim(name, claim(t, *layout))
+        return t
 
     def source(
         self,
@@ -111,14 +119,32 @@ class Load:
         shape: Sequence[Extent],
         bits: int,
         batch: int = 0,
+        order: str = "row_major",
         as_shape: Sequence[Extent] | None = None,
     ) -> torch.Tensor:
-        """Return the tensor at the path as a converter may read it: checked as a view, aligned to its element only."""
-        return self._tensor(name, path, dtypes, tuple(shape), bits, batch, as_shape, None)
+        """Return the tensor at the path as a converter may read it: checked as a view, aligned to its element only.
 
-    def attest(self, name: str, layout: str, path: Path) -> None:
-        """Return nothing; a problem unless the producer's flag for `layout` is there and True."""
+        A record of the ledger that names another order than `order` is a problem: its elements would move twice.
+        """
+        t = self._tensor(name, path, dtypes, tuple(shape), bits, batch, as_shape, None)
+        if not isinstance(t, Missing):
+            self._claim(name, claim_source(t, order))
+        return t
+
+    def _claim(self, name: str, said: str | Problem | None) -> None:
+        """Keep what the ledger says of a tensor, for `attest`; report what contradicts."""
+        self._claims[name] = said is not None
+        if isinstance(said, Problem):
+            self._add(Problem(name, said.what, said.expected, said.found, said.help))
+
+    def attest(self, name: str, layout: str, path: Path, tensors: Sequence[str] = ()) -> None:
+        """Return nothing; a problem unless the producer's flag for `layout` is there and True.
+
+        Where the ledger has spoken of all the field's `tensors`, the flag is not asked.
+        """
         self._call += 1
+        if self._is_claimed(tensors):
+            return
         value = self._resolve(path)
         if isinstance(value, Missing) and (not value.why or value.path in self._reported):
             return  # the tensor or its owner is gone, which has been said
@@ -134,18 +160,23 @@ class Load:
             help = "the bytes have been shuffled already: load the checkpoint's row-major order"
             self._add(Problem(name, "attest", f"{path[1]} absent or False: the source is row_major", show(value), help))
 
-    def unattested(self, name: str, layout: str) -> None:
-        """Return nothing; a problem always: nothing says that this view's bytes are in `layout`."""
+    def unattested(self, name: str, layout: str, tensors: Sequence[str] = ()) -> None:
+        """Return nothing; a problem unless the ledger has spoken: nothing else says that the bytes are in `layout`."""
         self._call += 1
+        if self._is_claimed(tensors):
+            return
         help = "name the producer's flag with `attest` in the spec, or convert from row_major"
         self._add(Problem(name, "attest", f"a promise that the bytes are in {layout}", "nothing that says so", help))
+
+    def _is_claimed(self, tensors: Sequence[str]) -> bool:
+        return bool(tensors) and all(self._claims.get(name, False) for name in tensors)
 
     def gathered(
         self, name: str, group: Any, *, segment: str, elements: int, rest: int, world: int | None
     ) -> int | Missing:
         """Return this rank's rows of a source whose `segment` of `elements` is spread over `group`: rest + share."""
         self._call += 1
-        problem = group_problem(name, group, segment, elements, world)
+        problem = group_problem(name, group, f"segment {segment}", elements, world)
         if problem is not None:
             self._add(problem)
             return MISSING
@@ -159,15 +190,51 @@ class Load:
             yield
         except MonoUnsupported as refusal:
             for p in refusal.problems:
-                own = p.field in (name, refusal.subject)
+                field = name if p.field == refusal.subject else p.field
+                field = field if field.startswith(name) else f"{name}: {field}"
                 what = p.what if refusal.subject == name else f"{refusal.subject}: {p.what}"
-                self._add(Problem(name if own else f"{name}: {p.field}", what, p.expected, p.found, p.help))
+                self._add(Problem(field, what, p.expected, p.found, p.help))
+
+    def agree(
+        self,
+        group: Any,
+        *,
+        digest: str,
+        struct_id: int,
+        sources: Sequence[tuple[str, Any]],
+        timeout_s: float,
+    ) -> None:
+        """Tell the ranks of a group what this one brings, its own problems too, and report what keeps them apart.
+
+        A group that is none has been reported by `gathered`; ranks that cannot be told anything are not waited for.
+        """
+        self._call += 1
+        if group_problem(self._subject, group, "ranks", 0, None) is not None:
+            return
+        self._settle()
+        message = Message(
+            subject=self._subject,
+            digest=digest,
+            struct_id=f"{struct_id:016x}",
+            sources=tuple(f"{name} {tuple(t.shape)}" for name, t in sources if isinstance(t, torch.Tensor)),
+            order=tuple(torch.distributed.get_process_group_ranks(group)),
+            rank=torch.distributed.get_rank(group),
+            refused="; ".join(p.line() for _, p in self._problems),
+        )
+        for problem in agree(message, group, timeout_s):
+            self._add(problem)
 
     def check(self) -> None:
         """Return nothing where there is no problem.
 
         Raises: MonoUnsupported, with every problem so far in the spec's order.
         """
+        self._settle()
+        if self._problems:
+            raise MonoUnsupported(self._subject, (p for _, p in sorted(self._problems, key=lambda entry: entry[0])))
+
+    def _settle(self) -> None:
+        """Decide the conditions that waited for run-time dims."""
         unbound = []
         for place, field, what, value, op, operand in self._deferred:
             open_extents = [extent for extent in (value, operand) if _unbound(extent)]
@@ -178,8 +245,6 @@ class Load:
                 self._add(Problem(field, what, _expected(op, operand), _found(value)), place)
         self._deferred.clear()
         self._problems.extend(unbound if not self._problems else [])  # a tensor that was refused binds nothing
-        if self._problems:
-            raise MonoUnsupported(self._subject, (p for _, p in sorted(self._problems, key=lambda entry: entry[0])))
 
     def _add(self, problem: Problem, place: int | None = None) -> None:
         self._problems.append((self._call if place is None else place, problem))
@@ -321,7 +386,7 @@ class Load:
 
 def _torch_extents(shape: tuple[Extent, ...], bits: int) -> tuple[Extent, ...]:
     """Return the shape in torch units: the last axis of 4-bit data counts pairs."""
-    if bits != 4 or not shape:
+    if bits != 4 or isinstance(shape[-1], Missing):
         return shape
     last = shape[-1]
     if not isinstance(last, int) or last % 2:

@@ -44,4 +44,4 @@ def pad_segments(
 
 def _bytes(t: torch.Tensor) -> torch.Tensor:
     """Return a tensor's elements as bytes on an axis of their own, behind the others."""
-    return t.view(torch.uint8).unflatten(-1, (t.shape[-1], t.element_size()))
+    return t.view(torch.uint8).view(*t.shape, t.element_size())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
@@ -28,12 +29,11 @@ def joined(extents: Sequence[object]) -> str:
     return " x ".join(str(n) for n in extents) if extents else "scalar"
 
 
-def shape_text(torch_extents: Sequence[object], bits: int) -> str:
+def shape_text(torch_extents: Sequence[Any], bits: int) -> str:
     """Return a torch shape in elements, and in torch's own units where a torch element holds two."""
     if bits != 4 or not torch_extents:
         return f"{joined(torch_extents)} elements"
-    last = torch_extents[-1]
-    elements = [*torch_extents[:-1], 2 * last if isinstance(last, int) else f"2 * {last}"]
+    elements = [*torch_extents[:-1], 2 * torch_extents[-1]]
     return f"{joined(elements)} elements (torch {joined(torch_extents)}, two a byte)"
 
 
@@ -117,8 +117,7 @@ def stride_problem(field: str, t: torch.Tensor) -> Problem | None:
 
 def storage_problem(field: str, t: torch.Tensor) -> Problem | None:
     """Return a problem where the storage ends before the bytes that a dense reader takes."""
-    spanned = 1 + sum((n - 1) * stride for n, stride in zip(t.shape, t.stride(), strict=True)) if t.numel() else 0
-    needed = (t.storage_offset() + max(spanned, t.numel())) * t.itemsize
+    needed = (t.storage_offset() + t.numel()) * t.itemsize
     have = t.untyped_storage().nbytes()
     if needed <= have:
         return None
@@ -148,11 +147,11 @@ def item_problem(field: str, shape: Sequence[int], itemsize: int, batch: int, al
     )
 
 
-def bytes_problems(field: str, value: object) -> list[Problem]:
+def bytes_problems(field: str, value: torch.Tensor) -> list[Problem]:
     """Return what keeps `value` from being a dense row-major tensor with elements and storage behind them."""
     odd = kind_problem(field, value)
-    if odd is not None or not isinstance(value, torch.Tensor):
-        return [odd] if odd is not None else []
+    if odd is not None:
+        return [odd]
     t = plain(value)
     found = (extent_problem(field, t), stride_problem(field, t), storage_problem(field, t))
     return [problem for problem in found if problem is not None]

@@ -38,12 +38,18 @@ def test_several_problems_are_aligned_below_their_count() -> None:
     ]
 
 
+def test_help_stands_at_the_end_of_its_line_in_a_table() -> None:
+    lines = str(MonoUnsupported("S", (ONE, Problem("w", "strides", "2, 1", "1, 2", "hand over a copy")))).splitlines()
+    assert lines[1].endswith("found bfloat16")
+    assert lines[2].endswith("found 1, 2; hand over a copy")
+
+
 def test_a_found_text_of_several_lines_stays_one_line() -> None:
     assert str(MonoUnsupported("S", (Problem("a", "value", "1", "x\n  y"),))).count("\n") == 0
 
 
 def test_pickle_keeps_the_problems() -> None:
-    refusal = MonoUnsupported("S", [ONE, TWO])
+    refusal = MonoUnsupported("S", (problem for problem in [ONE, TWO]))
     copy = pickle.loads(pickle.dumps(refusal))
     assert copy.problems == (ONE, TWO)
     assert copy.subject == "S"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def _refusals(rank: int, world: int) -> None:
     ]
     t = torch.zeros(8, 16)
     bad: list[tuple[Any, str]] = [
-        ((t, 0, 0, 5), "divides the 5"),
+        ((t, 0, 0, 5), "divides the 5 of the gathered segment"),
         ((t, 0, 0, 18), "segment: expected 9 of this rank from 0 on axis 0, found torch 8 x 16"),
         ((t, 0, 7, 4), "segment: expected 2 of this rank from 7"),
         ((t, 0, -1, 4), "segment"),
@@ -100,20 +101,39 @@ def _refusals(rank: int, world: int) -> None:
             runtime.gather("w", (tensor,), group, axes=(axis,), begins=(begin,), lengths=(length,))
 
 
-def _a_wrong_echo(rank: int, world: int) -> None:
-    """A link that brings this rank's own part back with one bit changed."""
+class _Done:
+    """A collective that has ended."""
+
+    def wait(self, timeout: Any) -> None:
+        """Return at once."""
+
+
+def _a_bad_link(rank: int, world: int) -> None:
+    """A link that flips a bit of this rank's own part, and one that exchanges the slots of two ranks."""
     real = torch.distributed.all_gather
 
-    def crooked(replies: list[torch.Tensor], message: torch.Tensor, group: Any) -> None:
-        real(replies, message, group=group)
+    def flips(replies: list[torch.Tensor]) -> None:
         replies[rank][-1] ^= 1
 
-    torch.distributed.all_gather = crooked
-    with pytest.raises(MonoUnsupported, match="w: gather: expected this rank's own part back, byte for byte"):
-        runtime.gather("w", (torch.zeros(2, 16),), torch.distributed.group.WORLD, axes=(0,), begins=(0,), lengths=(4,))
+    def exchanges(replies: list[torch.Tensor]) -> None:
+        replies[0], replies[1] = replies[1], replies[0]
+
+    for crooked, slots in ((flips, f"[{rank}]"), (exchanges, "[0, 1]")):
+
+        def gathers(replies: list[torch.Tensor], message: torch.Tensor, crooked: Any = crooked, **options: Any) -> _Done:
+            real(replies, message, group=options["group"])
+            crooked(replies)
+            return _Done()
+
+        torch.distributed.all_gather = gathers
+        found = f"w: gather: expected each rank's own bytes in its slot.*slots of ranks {re.escape(slots)}"
+        with pytest.raises(MonoUnsupported, match=found):
+            world_group = torch.distributed.group.WORLD
+            runtime.gather("w", (torch.full((2, 16), float(rank)),), world_group, axes=(0,), begins=(0,), lengths=(4,))
+    torch.distributed.all_gather = real
 
 
-BODIES = {body.__name__: body for body in (_happy, _part_of_the_world, _refusals, _a_wrong_echo)}
+BODIES = {body.__name__: body for body in (_happy, _part_of_the_world, _refusals, _a_bad_link)}
 
 
 def _run(rank: int, world: int, store: str, body: str) -> None:
@@ -146,7 +166,7 @@ def test_groups_and_segments_that_do_not_fit(tmp_path: Path) -> None:
 
 
 def test_the_own_part_is_compared(tmp_path: Path) -> None:
-    ranks(tmp_path, 2, "_a_wrong_echo")
+    ranks(tmp_path, 2, "_a_bad_link")
 
 
 @pytest.mark.parametrize("group", [None, object()])

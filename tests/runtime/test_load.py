@@ -244,6 +244,13 @@ def test_a_tensor_that_is_not_there() -> None:
     ]
 
 
+@pytest.mark.parametrize("value", [[1, 2], 7, torch.zeros(4, 8, dtype=torch.bfloat16, device="meta")])
+def test_what_is_no_plain_tensor_is_one_problem(value: object) -> None:
+    load = new()
+    view(load, value)
+    assert [problem[:2] for problem in problems(load)] == [("w", "kind")]
+
+
 def test_dtype_shape_and_strides_are_all_said() -> None:
     load = new()
     view(load, torch.zeros(16, 4, dtype=torch.float32).t()[:, 1:13])
@@ -280,6 +287,18 @@ def test_four_bit_shapes_are_said_in_elements_and_in_torch_units(dtype: torch.dt
             "16 x 384 elements (torch 16 x 192, two a byte)",
         )
     ]
+
+
+def test_a_scalar_where_pairs_are_expected() -> None:
+    load = new()
+    view(load, torch.zeros((), dtype=torch.uint8), dtypes=FP4, shape=(16, 256), bits=4)
+    assert problems(load) == [("w", "shape", "16 x 256 elements (torch 16 x 128, two a byte)", "scalar elements")]
+
+
+def test_pairs_along_an_axis_that_is_missing_are_not_compared() -> None:
+    load = new()
+    view(load, torch.zeros(16, 128, dtype=torch.uint8), dtypes=FP4, shape=(16, runtime.MISSING), bits=4)
+    assert problems(load) == []
 
 
 def test_int8_does_not_hold_fp4() -> None:
@@ -352,8 +371,12 @@ def test_storage_that_was_freed_or_shrunk() -> None:
 
 def test_no_elements() -> None:
     load = new()
+    view(load, torch.zeros(4, 0, dtype=torch.bfloat16), "k", shape=(4, runtime.MISSING))
     view(load, torch.zeros(0, 64, dtype=torch.bfloat16), shape=(runtime.MISSING, 64))
-    assert problems(load) == [("w", "extent", "at least 1 on every axis", "torch 0 x 64, no elements")]
+    assert problems(load) == [
+        ("k", "extent", "at least 1 on every axis", "torch 4 x 0, no elements"),
+        ("w", "extent", "at least 1 on every axis", "torch 0 x 64, no elements"),
+    ]
 
 
 def test_a_view_is_aligned_to_16_bytes_and_a_source_to_its_element() -> None:
@@ -384,6 +407,28 @@ def test_every_batch_item_is_aligned() -> None:
         ("bad", "alignment", expected, "items of 24 bytes, 24 % 16 == 8"),
         ("two axes", "alignment", expected, "items of 8 bytes, 8 % 16 == 8"),
     ]
+
+
+def test_batch_items_of_a_source_or_of_another_shape_are_not_measured() -> None:
+    layer = SimpleNamespace(t=torch.zeros(4, 3, 8, dtype=torch.uint8))
+    load = new()
+    load.source("source", (layer, "layer.t"), dtypes=(torch.uint8,), shape=(4, 3, 8), bits=8, batch=1)
+    load.view("view", (layer, "layer.t"), dtypes=(torch.uint8,), shape=(4, 2, 8), bits=8, batch=1)
+    assert [problem[:2] for problem in problems(load)] == [("view", "shape")]
+
+
+def test_a_shape_that_holds_something_missing_is_not_compared() -> None:
+    load = new()
+    t = torch.zeros(4, 8, dtype=torch.bfloat16)
+    view(load, t, shape=(runtime.MISSING, 4, 8))
+    view(load, t, shape=(runtime.MISSING, 7), as_shape=(4, 8))
+    assert problems(load) == []
+
+
+def test_checking_twice_says_the_same() -> None:
+    load = new()
+    load.require("n == 3", 4, "==", 3)
+    assert problems(load) == problems(load) == [("n == 3", "require", "3", "4 (int)")]
 
 
 def test_one_device_for_all() -> None:
@@ -543,12 +588,15 @@ def test_a_refusal_inside_a_step_is_collected_and_the_block_left() -> None:
         raise MonoUnsupported("pack_tiles", (Problem("pack_tiles", "size", "row % 16 == 0", "row = 3"),))
     with load.step("g"):
         raise MonoUnsupported("g", (Problem("g", "value", "finite", "an infinity"),))
+    with load.step("s"):
+        raise MonoUnsupported("s", (Problem("s scale", "shape", "4", "3"),))
     with load.step("v"):
         raise MonoUnsupported("pack_tiles", (Problem("out", "dtype", "int8", "uint8"),))
     assert reached == ["before"]
     assert problems(load) == [
         ("w", "pack_tiles: size", "row % 16 == 0", "row = 3"),
         ("g", "value", "finite", "an infinity"),
+        ("s scale", "shape", "4", "3"),
         ("v: out", "pack_tiles: dtype", "int8", "uint8"),
     ]
 

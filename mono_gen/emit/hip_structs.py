@@ -1,0 +1,115 @@
+"""A struct as C++: a class a tensor, the tables of pointers, the ids that a kernel exports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mono_gen.emit.hip_tensors import TensorView, tensor_view
+from mono_gen.emit.hip_text import comment, id_literal, sampled
+from mono_gen.model import TableModel, TensorModel
+from mono_gen.plan.model import FieldPlan, LayoutPlan, SpecPlan, StructPlan
+
+POINTER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """`using name = target;`"""
+
+    name: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A member of a table, and the assertion of its place."""
+
+    declaration: str
+    place: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table of pointers."""
+
+    name: str
+    doc: tuple[str, ...]
+    members: tuple[Pointer, ...]
+    size: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldId:
+    """An entry of `kFieldIds`."""
+
+    literal: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StructView:
+    """A struct: what it defines itself, what it takes from its base, and the names that the namespace gives them."""
+
+    name: str
+    doc: tuple[str, ...]
+    inherited: tuple[Alias, ...]
+    tensors: tuple[TensorView, ...]
+    tables: tuple[TableView, ...]
+    field_ids: tuple[FieldId, ...]
+    field_count: int
+    id: str
+    aliases: tuple[Alias, ...]
+
+
+def struct_view(struct: StructPlan, spec: SpecPlan) -> StructView:
+    """Return the view of a struct of a spec."""
+    model = struct.model
+    base = next((s for s in spec.structs if s.model.name == model.base), None)
+    shared = [f for f in struct.fields if base is not None and any(f is other for other in base.fields)]
+    shared_tables = [t for t in struct.tables if base is not None and any(t is other for other in base.tables)]
+    own = [f for f in struct.fields if not any(f is other for other in shared)]
+    own_tables = [t for t in struct.tables if not any(t is other for other in shared_tables)]
+    inherited = [*_names(shared), *(t.name for t in shared_tables)]
+    known = [*_names(struct.fields), *(t.name for t in struct.tables)]
+    return StructView(
+        name=model.name,
+        doc=comment([*model.doc.split("\n"), str(model.place)] if model.doc else [str(model.place)], 0),
+        inherited=tuple(Alias(name, f"{model.base}::{name}") for name in inherited),
+        tensors=tuple(tensor_view(model.name, f, t, _layout(t.model, spec)) for f in own for t in f.tensors),
+        tables=tuple(_table(model.name, t) for t in own_tables),
+        field_ids=tuple(FieldId(id_literal(f.id), f.model.name) for f in struct.fields),
+        field_count=len(struct.fields),
+        id=id_literal(struct.id),
+        aliases=tuple(Alias(name, f"{model.name}::{name}") for name in known if name in struct.first),
+    )
+
+
+def _layout(tensor: TensorModel, spec: SpecPlan) -> LayoutPlan | None:
+    """Return the plan of a tensor's layout, which the header defines; None for row-major order."""
+    if tensor.layout is None:
+        return None
+    return next(layout for layout in spec.layouts if layout.model is tensor.layout)
+
+
+def _names(fields: list[FieldPlan] | tuple[FieldPlan, ...]) -> list[str]:
+    """Return the names of the fields' tensors, in the order of the spec."""
+    return [tensor.model.name for field in fields for tensor in field.tensors]
+
+
+def _table(struct: str, table: TableModel) -> TableView:
+    """Return the view of a table: a pointer of 8 bytes a member, in order."""
+    whole = f"{struct}::{table.name}"
+    members = tuple(
+        Pointer(
+            f"{'void*' if name in table.extras else 'const void*'} {name};",
+            sampled(f"__builtin_offsetof({whole}, {name}) == {POINTER_BYTES * index}", 0),
+        )
+        for index, name in enumerate(table.members)
+    )
+    absent = f", optional {table.optional}" if table.optional else ""
+    return TableView(
+        table.name,
+        comment([*(table.doc.split("\n") if table.doc else []), f"{table.place}  args{absent}"], 4),
+        members,
+        sampled(f"sizeof({whole}) == {POINTER_BYTES * len(table.members)}", 0),
+    )
