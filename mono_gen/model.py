@@ -48,8 +48,9 @@ class LayoutRule:
 class LayoutModel:
     """A layout of the language, for any legal extents.
 
-    widths:     the element widths, in bits, for which its byte counts are whole elements.
-    torch_form: what `same as torch` says, or empty.
+    widths:      the element widths, in bits, for which its byte counts are whole elements.
+    torch_form:  what `same as torch` says, or empty.
+    store_place: where its store order stands; its own place where none is written.
     """
 
     name: str
@@ -59,6 +60,7 @@ class LayoutModel:
     torch_form: str
     doc: str
     place: Place
+    store_place: Place
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -189,6 +189,16 @@ def variables(term: Term) -> frozenset[str]:
             return variables(left) | variables(right)
 
 
+def numbers(term: Term) -> frozenset[int]:
+    """Return the literals in a term."""
+    match term:
+        case Num(value):
+            return frozenset((value,))
+        case Op(_, left, right):
+            return numbers(left) | numbers(right)
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Spelling:
     """How a target writes what languages differ in: the division sign, and a step with `{name} {at} {amount}`."""
@@ -209,7 +219,8 @@ def text(term: Term, spelling: Spelling, parent: int = 0) -> str:
         case Var(name):
             return name
         case Step(name, at, amount):
-            return spelling.step.format(name=name, at=at, amount=amount)
+            body = spelling.step.format(name=name, at=at, amount=amount)
+            return f"({body})" if parent > 2 and not body.endswith(")") else body
         case Op(op, left, right):
             level = 1 if op in "+-" else 2
             sign = spelling.divide if op == "/" else op

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -15,6 +17,7 @@ def environment() -> Environment:
     """Return the environment: `${ name }` prints, a line that begins with `%%` is a statement, `%#` a comment."""
     return Environment(
         loader=FileSystemLoader(TEMPLATES),
+        bytecode_cache=_bytecode_cache(),
         undefined=StrictUndefined,
         variable_start_string="${",
         variable_end_string="}",
@@ -29,3 +32,15 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
+
+
+def _bytecode_cache() -> BytecodeCache | None:
+    """Return the place of compiled templates: beside them, as Python keeps its own; None where it would keep none."""
+    folder = TEMPLATES / "__pycache__"
+    if sys.dont_write_bytecode:
+        return None
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        return None
+    return FileSystemBytecodeCache(str(folder), "%s.compiled") if os.access(folder, os.W_OK) else None

@@ -8,6 +8,7 @@ from math import prod
 from mono_gen.algebra.template import AxisTemplate
 from mono_gen.emit.hip_text import (
     assertion,
+    checked_function,
     comment,
     constant,
     expression,
@@ -166,9 +167,12 @@ def _extents(layout: Spelled) -> tuple[str, ...]:
         value = f"kExtent_{axis}" if term is None else _free(layout, f"padded_{axis}")
         lines += constant("long long", f"kPadded_{axis}", value, INDENT)
     lines += constant("long long", "kElements", expression(_span(layout), layout.names), INDENT, "of storage")
-    lines += constant("long long", "kBytes", "detail::Bytes<kElements, kBits>::value", INDENT)
-    if padded_axes(plan) and plan.model.template.fill is not None:
-        lines += constant("unsigned long long", "kFill", f"0x{plan.model.template.fill:02X}ULL", INDENT, "of a pad")
+    lines += constant("long long", "kBytes", "detail::bytes<long long, kElements, kBits>()", INDENT)
+    fill = plan.model.template.fill
+    if padded_axes(plan) and fill is None:
+        lines += comment(["The bytes of pads are undefined."], INDENT)
+    elif padded_axes(plan):
+        lines += constant("unsigned long long", "kFill", f"0x{fill:02X}ULL", INDENT, "of a pad")
     lines += constant("unsigned long long", "kId", id_literal(plan.id), INDENT)
     lines += statement("using offset_t = detail::offset_t<kElements, kBits>;", INDENT)
     return tuple(lines)
@@ -195,6 +199,8 @@ def _rules(layout: Spelled) -> tuple[str, ...]:
         rules[f"kExtent_{axis} >= 1"] = f"{axis} >= 1"
     for padded in padded_axes(plan):
         rules[f"kPadded_{padded.name} >= kExtent_{padded.name}"] = f"padded {padded.name} >= {padded.name}"
+    if may_part_bytes(layout, layout.inside(layout.order)):
+        rules["kBits != 4 || kElements % 2 == 0"] = "whole bytes in all"
     for rule in plan.rules:
         left, right = (expression(t, layout.names) for t in (rule.condition.left, rule.condition.right))
         rules.setdefault(f"{left} {rule.condition.op} {right}", rule.text)
@@ -212,28 +218,51 @@ def _sizes(layout: Spelled) -> tuple[str, ...]:
     for digit, term in layout.sizes.items():
         if isinstance(term, Num):
             lines += constant("offset_t", f"kSize_{digit}", literal(term.value), INDENT)
+    for digit, pitch in plan.model.template.pitches:
+        faster = layout.order[layout.order.index(digit) + 1 :]
+        wide = f"{expression(layout.stride(digit), layout.names)} >= {expression(layout.inside(faster), layout.names)}"
+        lines += assertion(wide, f"{plan.model.name}: pitch {digit} = {pitch} spans what lies inside it", INDENT)
     return tuple(lines)
 
 
 def _bytes(layout: Spelled, elements: Term) -> str:
-    """Return the bytes of so many elements, refused by the compiler where they are not whole."""
-    return f"detail::Bytes<{expression(elements, layout.names)}, kBits>::value"
+    """Return the bytes of so many elements: no number where they are not whole."""
+    return f"detail::bytes<offset_t, {expression(elements, layout.names)}, kBits>()"
 
 
 def _steps(layout: Spelled) -> tuple[str, ...]:
     """Return the bytes of one step of each digit, and the sizes of the groups that the store names."""
     lines: list[str] = []
     for digit in layout.order:
-        lines += constant("offset_t", f"kStep_{digit}", _bytes(layout, layout.stride(digit)), INDENT)
+        lines += constant("auto", f"kStep_{digit}", _bytes(layout, layout.stride(digit)), INDENT)
     tile, lane, byte = (layout.group(label) for label in ("tile", "lane", "byte"))
     if tile:
-        lines += constant("offset_t", "kTileBytes", _bytes(layout, layout.inside((*lane, *byte))), INDENT)
+        lines += constant("auto", "kTileBytes", _bytes(layout, layout.inside((*lane, *byte))), INDENT)
     if lane:
         lanes = flat_product([layout.sizes[name] for name in lane])
         count = expression(lanes, layout.names)
         lines += constant("int", "kLanes", count if isinstance(lanes, Num) else f"static_cast<int>({count})", INDENT)
-        lines += constant("offset_t", "kLaneBytes", _bytes(layout, layout.inside(byte)), INDENT)
+        lines += constant("auto", "kLaneBytes", _bytes(layout, layout.inside(byte)), INDENT)
     return tuple(lines)
+
+
+def may_part_bytes(layout: Spelled, elements: Term) -> bool:
+    """Return whether so many 4-bit elements may be no whole bytes: no factor is even, or 16B and the like."""
+    in_bytes = {s.name for s in layout.plan.sizes if isinstance(s.value, Op) and s.value.right == Var("bits")}
+
+    def is_even(term: Term) -> bool:
+        match term:
+            case Num(value):
+                return value % 2 == 0
+            case Var(name):
+                return name in in_bytes
+            case Op("*", left, right):
+                return is_even(left) or is_even(right)
+            case Op("/", Num(), right):
+                return right == Var("bits")
+        return False
+
+    return 4 in layout.plan.model.widths and not is_even(elements)
 
 
 def _fold(layout: Spelled) -> tuple[str, ...]:
@@ -243,24 +272,30 @@ def _fold(layout: Spelled) -> tuple[str, ...]:
     if tile:
         lines += comment(["Byte offset of a tile: the same in all lanes."], INDENT)
         value = " + ".join(f"{name} * kStep_{name}" for name in tile)
-        lines += function("offset_t", "tile", [f"offset_t {name}" for name in tile], value, INDENT)
+        lines += _checked(layout, "offset_t", "tile", [f"offset_t {name}" for name in tile], value, tile)
     if lane:
         lines += comment([f"Byte offset of lane l inside a tile, l = {lane_number(layout)}."], INDENT)
-        lines += function("offset_t", "lane", ["offset_t l"], _lane(layout), INDENT)
+        lines += _checked(layout, "offset_t", "lane", ["offset_t l"], _lane(layout), lane)
     if has_select(layout.plan):
         lines += comment(["The byte of a lane's dword that an operand select takes."], INDENT)
-        sizes = [(name, layout.sizes[name]) for name in byte]
-        lines += [
-            *listed("static MONO_HD constexpr int select(", [f"int {name}" for name in byte], ") {", INDENT),
-            *assertion(
-                "kBits == 8 && kSize_" + " * kSize_".join(byte) + " == 4",
-                "an operand select takes a byte of a dword: a lane holds 4 elements of 8 bits",
-                INDENT + 4,
-            ),
-            *statement(f"return static_cast<int>({expression(_horner(sizes), layout.names)});", INDENT + 4),
-            " " * INDENT + "}",
-        ]
+        value = f"static_cast<int>({expression(_horner([(n, layout.sizes[n]) for n in byte]), layout.names)})"
+        condition = "kBits == 8 && kSize_" + " * kSize_".join(byte) + " == 4"
+        rule = "an operand select takes a byte of a dword: a lane holds 4 elements of 8 bits"
+        lines += checked_function("int", "select", [f"int {n}" for n in byte], value, {condition: rule}, INDENT)
     return tuple(lines)
+
+
+def _checked(
+    layout: Spelled, kind: str, name: str, parameters: list[str], value: str, digits: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return a function over digits whose steps must be whole bytes, asserted where they may not be."""
+    rules = {}
+    for digit in digits:
+        stride = layout.stride(digit)
+        if may_part_bytes(layout, stride):
+            even = "" if isinstance(stride, Num) else f" || {expression(stride, layout.names)} % 2 == 0"
+            rules[f"kBits != 4{even}"] = f"{layout.plan.model.name}: a step of {digit} is whole bytes"
+    return checked_function(kind, name, parameters, value, rules, INDENT)
 
 
 def _horner(digits: list[tuple[str, Term]]) -> Term:

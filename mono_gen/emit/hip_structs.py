@@ -21,21 +21,13 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
-    """A member of a table, and the assertion of its place."""
-
-    declaration: str
-    place: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class TableView:
-    """A table of pointers."""
+    """A table of pointers, and the assertions of its size and of each member's place."""
 
     name: str
     doc: tuple[str, ...]
-    members: tuple[Pointer, ...]
-    size: tuple[str, ...]
+    members: tuple[str, ...]
+    asserts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +40,7 @@ class FieldId:
 
 @dataclass(frozen=True, slots=True)
 class StructView:
-    """A struct: what it defines itself, what it takes from its base, and the names that the namespace gives them."""
+    """A struct: what it defines itself and what it takes from its base, what is asserted of it, and its aliases."""
 
     name: str
     doc: tuple[str, ...]
@@ -58,6 +50,7 @@ class StructView:
     field_ids: tuple[FieldId, ...]
     field_count: int
     id: str
+    asserts: tuple[str, ...]
     aliases: tuple[Alias, ...]
 
 
@@ -65,21 +58,27 @@ def struct_view(struct: StructPlan, spec: SpecPlan) -> StructView:
     """Return the view of a struct of a spec."""
     model = struct.model
     base = next((s for s in spec.structs if s.model.name == model.base), None)
-    shared = [f for f in struct.fields if base is not None and any(f is other for other in base.fields)]
-    shared_tables = [t for t in struct.tables if base is not None and any(t is other for other in base.tables)]
-    own = [f for f in struct.fields if not any(f is other for other in shared)]
-    own_tables = [t for t in struct.tables if not any(t is other for other in shared_tables)]
-    inherited = [*_names(shared), *(t.name for t in shared_tables)]
+    theirs = {id(part) for part in (*base.fields, *base.tables)} if base is not None else set()
+    shared = [f for f in struct.fields if id(f) in theirs]
+    inherited = [*_names(shared), *(t.name for t in struct.tables if id(t) in theirs)]
+    tensors = [
+        tensor_view(model.name, f, t, _layout(t.model, spec))
+        for f in struct.fields
+        if id(f) not in theirs
+        for t in f.tensors
+    ]
+    tables = [_table(model.name, t) for t in struct.tables if id(t) not in theirs]
     known = [*_names(struct.fields), *(t.name for t in struct.tables)]
     return StructView(
         name=model.name,
         doc=comment([*model.doc.split("\n"), str(model.place)] if model.doc else [str(model.place)], 0),
         inherited=tuple(Alias(name, f"{model.base}::{name}") for name in inherited),
-        tensors=tuple(tensor_view(model.name, f, t, _layout(t.model, spec)) for f in own for t in f.tensors),
-        tables=tuple(_table(model.name, t) for t in own_tables),
+        tensors=tuple(tensors),
+        tables=tuple(tables),
         field_ids=tuple(FieldId(id_literal(f.id), f.model.name) for f in struct.fields),
         field_count=len(struct.fields),
         id=id_literal(struct.id),
+        asserts=(*(line for t in tensors for line in t.samples), *(line for t in tables for line in t.asserts)),
         aliases=tuple(Alias(name, f"{model.name}::{name}") for name in known if name in struct.first),
     )
 
@@ -99,17 +98,13 @@ def _names(fields: list[FieldPlan] | tuple[FieldPlan, ...]) -> list[str]:
 def _table(struct: str, table: TableModel) -> TableView:
     """Return the view of a table: a pointer of 8 bytes a member, in order."""
     whole = f"{struct}::{table.name}"
-    members = tuple(
-        Pointer(
-            f"{'void*' if name in table.extras else 'const void*'} {name};",
-            sampled(f"__builtin_offsetof({whole}, {name}) == {POINTER_BYTES * index}", 0),
-        )
-        for index, name in enumerate(table.members)
-    )
     absent = f", optional {table.optional}" if table.optional else ""
+    asserts = [*sampled(f"sizeof({whole}) == {POINTER_BYTES * len(table.members)}", 0)]
+    for index, name in enumerate(table.members):
+        asserts += sampled(f"MONO_OFFSETOF({whole}, {name}) == {POINTER_BYTES * index}", 0)
     return TableView(
         table.name,
         comment([*(table.doc.split("\n") if table.doc else []), f"{table.place}  args{absent}"], 4),
-        members,
-        sampled(f"sizeof({whole}) == {POINTER_BYTES * len(table.members)}", 0),
+        tuple(f"{'void*' if name in table.extras else 'const void*'} {name};" for name in table.members),
+        tuple(asserts),
     )

@@ -139,6 +139,20 @@ def function(kind: str, name: str, parameters: Sequence[str], value: str, indent
     )
 
 
+def checked_function(
+    kind: str, name: str, parameters: Sequence[str], value: str, rules: Mapping[str, str], indent: int
+) -> tuple[str, ...]:
+    """Return a static member function that asserts rules (condition: message) and returns one expression."""
+    if not rules:
+        return function(kind, name, parameters, value, indent)
+    return (
+        *listed(f"static MONO_HD constexpr {kind} {name}(", parameters, ") {", indent),
+        *(line for condition, message in rules.items() for line in assertion(condition, message, indent + 4)),
+        *statement(f"return {value};", indent + 4),
+        " " * indent + "}",
+    )
+
+
 def assertion(condition: str, message: str, indent: int) -> tuple[str, ...]:
     """Return a `static_assert`; a long message becomes several literals that the compiler joins."""
     words = _plain(message).replace("\\", "\\\\").replace('"', '\\"')

@@ -231,4 +231,4 @@ def _attest_lines(model: FieldModel, indent: int) -> Lines:
 def _flag_lines(field: str, attest: AttestModel, claimed: str, indent: int) -> Lines:
     if attest.layout:
         return call("load.attest", [quoted(field), quoted(attest.layout), path_text(attest.path), claimed], indent)
-    return call("load.attest_absent", [quoted(field), path_text(attest.path)], indent)
+    return call("load.attest_absent", [quoted(field), path_text(attest.path), claimed], indent)

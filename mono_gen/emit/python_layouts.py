@@ -90,7 +90,7 @@ def _reference(plan: LayoutPlan, spec_file: str) -> list[str]:
     name = plan.model.name
     axes = tuple_text([quoted(a) for a in plan.model.axes])
     args = [quoted(name), quoted(spec_file), f"0x{plan.id:016X}", axes, f"storage_{name}", f"unpack_{name}"]
-    lines = call("runtime.LayoutRef", args, 9)
+    lines = call(f"{quoted(name)}: runtime.register_layout", args, 5)
     return [*lines[:-1], lines[-1] + ","]
 
 

@@ -54,7 +54,7 @@ def struct_view(plan: StructPlan, spec_file: str, digest: str, earlier: dict[str
         doc=tuple(_indented(docstring(doc), 4)),
         struct_id=f"0x{plan.id:016X}",
         field_ids=tuple(f"{quoted(t.model.name)}: 0x{f.id:016X}," for f in plan.fields for t in f.tensors),
-        segments=tuple(line for f in plan.fields for t in f.tensors for line in _segment_lines(t.model)),
+        segments=tuple(_segments(plan)),
         infos=tuple(line for f in plan.fields for line in _info_lines(f)),
         tensors=tuple(line for f in plan.fields for t in f.tensors for line in _tensor_lines(t, f.id)),
         members=tuple(_members(plan)),
@@ -76,6 +76,13 @@ def struct_view(plan: StructPlan, spec_file: str, digest: str, earlier: dict[str
 def _indented(lines: Lines, columns: int) -> Lines:
     """Return lines moved right, empty ones left empty."""
     return [f"{' ' * columns}{line}" if line else "" for line in lines]
+
+
+def _segments(plan: StructPlan) -> Lines:
+    """Return the class attribute that names the ranges of each tensor."""
+    start = "segments: ClassVar[dict[str, dict[str, tuple[int, int]]]] = {"
+    lines = [line for f in plan.fields for t in f.tensors for line in _segment_lines(t.model)]
+    return [start, *_indented(lines, 4), "}"] if lines else [f"{start}}}"]
 
 
 def _segment_lines(tensor: TensorModel) -> Lines:

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from mono_gen.algebra.ids import template_id
 from mono_gen.algebra.layout import Layout, offset
-from mono_gen.algebra.monomial import Size
-from mono_gen.algebra.template import AxisTemplate, Template, bind, smallest_extents
+from mono_gen.algebra.monomial import ONE, Size
+from mono_gen.algebra.template import (
+    AxisTemplate,
+    NarrowPitch,
+    NotDivisible,
+    Template,
+    bind,
+    padded_extent,
+    smallest_extents,
+)
 from mono_gen.model import LayoutModel
 from mono_gen.plan.model import DigitPlan, GroupPlan, LayoutPlan, Rule, Sample
-from mono_gen.terms import PYTHON, Assign, Comparison, Num, Op, Term, Var, add, div, holds, mod, mul, rename, text
+from mono_gen.terms import (
+    Assign,
+    Comparison,
+    Num,
+    Op,
+    Term,
+    Var,
+    add,
+    div,
+    holds,
+    mod,
+    mul,
+    numbers,
+    rename,
+    variables,
+)
+
+MOST_TILES = 130
+"""How far extents are tried for samples."""
 
 
 def plan_layout(model: LayoutModel) -> LayoutPlan:
@@ -33,7 +61,7 @@ def plan_layout(model: LayoutModel) -> LayoutPlan:
     flat = [f.name for axis in template.axes for f in axis.factors]
     view = tuple(size_of[name] for name in flat)
     permute = tuple(flat.index(name) for name in template.order)
-    torch_form = model.torch_form or _torch_text(view, permute)
+    torch_form = model.torch_form or _torch_text(template, permute)
     return LayoutPlan(
         model=model,
         id=template_id(template),
@@ -180,10 +208,13 @@ def _store_text(template: Template) -> str:
     return "store " + " | ".join(" ".join(((g.label,) if g.label else ()) + g.digits) for g in template.store)
 
 
-def _torch_text(view: tuple[Term, ...], permute: tuple[int, ...]) -> str:
+def _torch_text(template: Template, permute: tuple[int, ...]) -> str:
     """Return the torch form of a layout that restates none."""
-    dims = ", ".join(text(t, PYTHON) for t in view)
-    return f"view({dims}).permute({', '.join(str(i) for i in permute)})"
+    dims = []
+    for axis in template.axes:
+        left = axis.name if axis.sized == ONE else f"{axis.name} / {axis.sized}"
+        dims += [left if factor.size is None else str(factor.size) for factor in axis.factors]
+    return f"view({', '.join(dims)}).permute({', '.join(str(i) for i in permute)})"
 
 
 def _samples(model: LayoutModel) -> tuple[Sample, ...]:
@@ -194,32 +225,66 @@ def _samples(model: LayoutModel) -> tuple[Sample, ...]:
 
 
 def legal_extents(model: LayoutModel, bits: int) -> tuple[int, ...] | None:
-    """Return the smallest extents of two tiles or more that the layout's rules allow; None where none were found."""
-    for tiles in range(2, 130):
-        extents = smallest_extents(model.template, bits, tiles)
-        values = {"bits": bits, **dict(zip(model.axes, extents, strict=True))}
-        if all(holds(rule.condition, values) for rule in model.rules):
-            return extents
-    return None
+    """Return small legal extents, of two tiles and with live pads where the rules allow it; None if there are none."""
+    alone = tuple(_legal_extent(model, axis, bits) for axis in model.template.axes)
+    together = (smallest_extents(model.template, bits, tiles) for tiles in range(2, MOST_TILES))
+    return next((extents for extents in chain((alone,), together) if is_legal(model, extents, bits)), None)
+
+
+def is_legal(model: LayoutModel, extents: tuple[int, ...], bits: int) -> bool:
+    """Return whether the layout can be bound at the extents, and its rules hold there."""
+    try:
+        bind(model.template, extents, bits)
+    except (NotDivisible, NarrowPitch):
+        return False
+    values = {"bits": bits, **dict(zip(model.axes, extents, strict=True))}
+    return all(holds(rule.condition, values) for rule in model.rules)
+
+
+def _legal_extent(model: LayoutModel, axis: AxisTemplate, bits: int) -> int:
+    """Return a small extent of an axis that the rules about it alone allow; two tiles where none was found."""
+    tile = axis.sized.at(bits)
+    rules = [
+        rule.condition
+        for rule in model.rules
+        if variables(rule.condition.left) | variables(rule.condition.right) <= {axis.name, "bits"}
+    ]
+    named = sorted(n for rule in rules for n in numbers(rule.left) | numbers(rule.right) if n)
+    tiles = () if axis.is_fixed else range(2, MOST_TILES)
+    multiple = axis.pad_to.at(bits) if axis.pad_to is not None else 0
+    live = (2 * multiple - less for less in (1, 2, 4, 8, 16, 32) if less < multiple)
+    for extent in (*live, *(tile * n for n in tiles), *named, tile):
+        stored = padded_extent(axis, extent, bits)
+        fits = stored == tile if axis.is_fixed else stored % tile == 0
+        if fits and all(holds(rule, {axis.name: extent, "bits": bits}) for rule in rules):
+            return extent
+    return tile if axis.is_fixed else 2 * tile
 
 
 def sample_points(layout: Layout, bits: int) -> tuple[Sample, ...]:
-    """Return elements that show a wrong formula: a second tile's start, one past it, the middle, the last."""
+    """Return elements that show a wrong formula: see `telling_points`."""
     return tuple(sample(layout, bits, point) for point in telling_points(layout))
 
 
 def telling_points(layout: Layout) -> tuple[tuple[int, ...], ...]:
-    """Return coordinates at which a wrong formula shows, each once."""
+    """Return coordinates at which a wrong formula shows, each once; three or more where there are so many elements.
+
+    A step of each digit, the slowest (a second tile) first; one past that tile; the middle; the end of each axis; the
+    last element.
+    """
     axes = range(len(layout.extents))
-    tile = [max((d.weight for d in layout.digits if d.axis == i and d.size > 1), default=0) for i in axes]
+    last = tuple(n - 1 for n in layout.extents)
+    steps = [sorted({d.weight for d in layout.digits if d.axis == i and d.size > 1}, reverse=True) or [0] for i in axes]
     wanted = (
-        tuple(tile),
-        tuple(t + 1 for t in tile),
+        *(tuple(s[turn % len(s)] for s in steps) for turn in range(max(len(s) for s in steps))),
+        tuple(s[0] + 1 for s in steps),
         tuple(n // 2 + i for i, n in enumerate(layout.extents)),
-        tuple(n - 1 for n in layout.extents),
+        *(tuple(c if i == axis else 0 for i, c in enumerate(last)) for axis in axes if len(last) > 1),
+        last,
     )
     inside = (tuple(min(c, n - 1) for c, n in zip(point, layout.extents, strict=True)) for point in wanted)
-    return tuple(dict.fromkeys(inside))
+    points = tuple(dict.fromkeys(inside))
+    return points if len(points) >= 3 else tuple(dict.fromkeys((*points, tuple(0 for _ in axes))))
 
 
 def sample(layout: Layout, bits: int, coordinates: tuple[int, ...]) -> Sample:

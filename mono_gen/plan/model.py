@@ -89,6 +89,7 @@ class TensorPlan:
     item_bytes:  bytes of what one step of all batch dims spans (the layout's whole storage).
     strides:     bytes of one step of each batch dim.
     byte, nibble: the offset in terms of the coordinates; nibble is None for elements of a byte or more.
+    inner_byte:  the part of `byte` that the batch coordinates do not move: the offset inside one item.
     shift:       storage coordinate of the segmented axis in terms of the logical one, where `pad each` moves it.
     fits32:      whether every byte offset inside one item fits 31 bits.
     unit_bytes:  the widest unit that a pack can move.
@@ -100,6 +101,7 @@ class TensorPlan:
     item_bytes: int
     strides: tuple[int, ...]
     byte: Term
+    inner_byte: Term
     nibble: Term | None
     shift: Term | None
     fits32: bool

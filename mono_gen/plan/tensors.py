@@ -21,7 +21,8 @@ def plan_tensor(model: TensorModel) -> TensorPlan:
     item_bytes = model.bound.span * bits // 8
     strides = _batch_strides(model, item_bytes)
     shift = _shift(model)
-    byte, nibble = _offset(model, strides, shift)
+    inner, nibble = _inner(model, shift)
+    batch = [mul(Var(name), Num(stride)) for name, stride in zip(model.axes, strides, strict=False)]
     run_bytes = movable_run(model.bound) * bits // 8
     runtime = model.runtime_row
     return TensorPlan(
@@ -29,7 +30,8 @@ def plan_tensor(model: TensorModel) -> TensorPlan:
         layout_id=layout_id(model.bound, bits, 0 if runtime else None),
         item_bytes=item_bytes,
         strides=strides,
-        byte=byte,
+        byte=total([*batch, *inner]),
+        inner_byte=total(inner),
         nibble=nibble,
         shift=shift,
         fits32=not runtime and item_bytes < 2**31,
@@ -60,10 +62,10 @@ def _shift(model: TensorModel) -> Term | None:
     return term
 
 
-def _offset(model: TensorModel, strides: tuple[int, ...], shift: Term | None) -> tuple[Term, Term | None]:
-    """Return the byte (and nibble) of an element: batch dims, then the coalesced digits that move whole bytes."""
+def _inner(model: TensorModel, shift: Term | None) -> tuple[list[Term], Term | None]:
+    """Return the terms of the byte (and the nibble) of an element inside its item, those of whole bytes first."""
     bits = model.element.bits
-    whole: list[Term] = [mul(Var(name), Num(s)) for name, s in zip(model.axes, strides, strict=False)]
+    whole: list[Term] = []
     part: list[Term] = []
     for digit in _ordered(model):
         axis = model.batch + digit.axis
@@ -76,9 +78,9 @@ def _offset(model: TensorModel, strides: tuple[int, ...], shift: Term | None) ->
         else:
             part.append(mul(value, Num(digit.stride)))
     if bits >= 8:
-        return total(whole), None
+        return whole, None
     rest = total(part)
-    return add(total(whole), div(rest, Num(8 // bits))), mod(rest, Num(8 // bits))
+    return [*whole, div(rest, Num(8 // bits))], mod(rest, Num(8 // bits))
 
 
 def _ordered(model: TensorModel) -> list[Digit]:
