@@ -1,0 +1,1 @@
+"""Closed formulas written from the published facts: they import nothing of the package that they judge."""

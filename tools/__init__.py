@@ -1,0 +1,1 @@
+"""Maintainers' scripts; none of them is part of the package."""
