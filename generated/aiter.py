@@ -84,7 +84,8 @@ def offset_shuffle_16x16(row, k, shape, bits):
     element = (((R * n_K + K) * 2 + g) * 16 + r) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_32x16(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -155,7 +156,8 @@ def offset_shuffle_32x16(row, k, shape, bits):
     element = (((R * n_K + K) * 2 + g) * 32 + r) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_16x16_int4(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -223,7 +225,8 @@ def offset_shuffle_16x16_int4(row, k, shape, bits):
     element = ((R * n_K + K) * 16 + r) * 32 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_16x16_pad_k128(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -297,7 +300,8 @@ def offset_shuffle_16x16_pad_k128(row, k, shape, bits):
     element = (((R * n_K + K) * 2 + g) * 16 + r) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_16x16_gate_up(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -373,7 +377,8 @@ def offset_shuffle_16x16_gate_up(row, k, shape, bits):
     element = ((((I * 2 + gu) * n_K + K) * 4 + g) * 16 + r) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_weight_NK_16x64(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -441,7 +446,8 @@ def offset_shuffle_weight_NK_16x64(row, k, shape, bits):
     element = (((R * n_K + K) * 4 + g) * 16 + r) * 16 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_weight_NK_16x32(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -510,7 +516,8 @@ def offset_shuffle_weight_NK_16x32(row, k, shape, bits):
     element = (((R * n_K + K) * 4 + g) * 16 + r) * 8 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_weight_gfx1250_3d(subject: str, bits: int, k: int, row: int) -> runtime.Storage:
@@ -579,7 +586,8 @@ def offset_shuffle_weight_gfx1250_3d(k, row, shape, bits):
     element = (((R * n_K + K) * 2 + g) * 16 + r) * 16 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_weight_f4(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -649,7 +657,8 @@ def offset_shuffle_weight_f4(row, k, shape, bits):
     element = ((R * n_K + K) * 16 + r) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_mxfp8fp4_b(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -719,7 +728,8 @@ def offset_shuffle_mxfp8fp4_b(row, k, shape, bits):
     element = ((R * n_K + K) * 16 + r) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_mxfp8fp4_a(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -788,7 +798,8 @@ def offset_shuffle_mxfp8fp4_a(row, k, shape, bits):
     element = ((R * n_K + K) * 2 + r) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_preshuffle_b_k_major(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -858,7 +869,8 @@ def offset_preshuffle_b_k_major(row, k, shape, bits):
     element = (((K * n_R + R) * 2 + g) * 16 + r) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_interleave_gate_up_rows(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -922,7 +934,8 @@ def offset_interleave_gate_up_rows(row, k, shape, bits):
     element = (I * 2 + gu) * n_k + k
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_e8m0_tiles(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -993,7 +1006,8 @@ def offset_e8m0_tiles(row, k, shape, bits):
     element = ((((R * n_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_e8m0_shuffle(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1068,7 +1082,8 @@ def offset_e8m0_shuffle(row, k, shape, bits):
     element = ((((R * n_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_e8m0_shuffle_zero(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1141,7 +1156,8 @@ def offset_e8m0_shuffle_zero(row, k, shape, bits):
     element = ((((R * n_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_scale_a16w4(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1215,7 +1231,8 @@ def offset_shuffle_scale_a16w4(row, k, shape, bits):
     element = ((((R * n_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_scale_a16w4_gate_up(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1297,7 +1314,8 @@ def offset_shuffle_scale_a16w4_gate_up(row, k, shape, bits):
     element = ((((I * n_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + gu
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_scale_n32k4(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1364,7 +1382,8 @@ def offset_shuffle_scale_n32k4(row, k, shape, bits):
     element = ((R * n_K + K) * 32 + r) * 4 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_scale_n32k4_gugu(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1435,7 +1454,8 @@ def offset_shuffle_scale_n32k4_gugu(row, k, shape, bits):
     element = (((I * n_K + K) * 16 + i) * 2 + gu) * 4 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_scale_f4(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1502,7 +1522,8 @@ def offset_shuffle_scale_f4(row, k, shape, bits):
     element = ((R * n_K + K) * 32 + r) * 4 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_mxfp8fp4_scale(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1572,7 +1593,8 @@ def offset_shuffle_mxfp8fp4_scale(row, k, shape, bits):
     element = ((R * n_K + K) * 32 + r) * 4 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_scale_gemm_gfx1250(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1640,7 +1662,8 @@ def offset_shuffle_scale_gemm_gfx1250(row, k, shape, bits):
     element = ((R * n_K + K) * 16 + r) * 4 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_scale_moe_gfx1250(subject: str, bits: int, k: int, row: int) -> runtime.Storage:
@@ -1708,7 +1731,8 @@ def offset_shuffle_scale_moe_gfx1250(k, row, shape, bits):
     element = ((R * n_K + K) * 32 + r) * 8 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_scale_for_int4(subject: str, bits: int, group: int, col: int) -> runtime.Storage:
@@ -1770,7 +1794,8 @@ def offset_shuffle_scale_for_int4(group, col, shape, bits):
     element = (G * n_col + col) * 2 + p
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_to_swizzled_layout(subject: str, bits: int, k: int, v: int) -> runtime.Storage:
@@ -1832,7 +1857,8 @@ def offset_to_swizzled_layout(k, v, shape, bits):
     element = (K * n_v + v) * 4 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_prepack_oihw_to_kmajor(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -1891,7 +1917,8 @@ def offset_prepack_oihw_to_kmajor(row, k, shape, bits):
     element = row * n_k + k
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_prepack_oihw_to_3x3(subject: str, bits: int, c: int, tap: int) -> runtime.Storage:
@@ -1955,7 +1982,8 @@ def offset_prepack_oihw_to_3x3(c, tap, shape, bits):
     element = tap * n_c + c
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_prepack_nchw_to_cblocked(subject: str, bits: int, c: int, h: int, w: int) -> runtime.Storage:
@@ -2022,7 +2050,8 @@ def offset_prepack_nchw_to_cblocked(c, h, w, shape, bits):
     element = ((C * n_h + h) * n_w + w) * 64 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 LAYOUTS: dict[str, runtime.LayoutRef] = {

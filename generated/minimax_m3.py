@@ -83,7 +83,8 @@ def offset_mxfp8_a_tiles(row, k, shape, bits):
     element = ((((R * n_K + K) * 4 + g) * 16 + r) * 2 + half) * 16 + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_page16_k(subject: str, bits: int, tok: int, d: int) -> runtime.Storage:
@@ -147,7 +148,8 @@ def offset_page16_k(tok, d, shape, bits):
     element = (D * n_tok + tok) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_page16_v(subject: str, bits: int, tok: int, d: int) -> runtime.Storage:
@@ -203,7 +205,8 @@ def offset_page16_v(tok, d, shape, bits):
     element = d * n_tok + tok
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_shuffle_16x16(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -276,7 +279,8 @@ def offset_shuffle_16x16(row, k, shape, bits):
     element = (((R * n_K + K) * 2 + g) * 16 + r) * n_b + b
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_e8m0_shuffle(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -351,7 +355,8 @@ def offset_e8m0_shuffle(row, k, shape, bits):
     element = ((((R * n_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 def storage_e8m0_tiles(subject: str, bits: int, row: int, k: int) -> runtime.Storage:
@@ -422,7 +427,8 @@ def offset_e8m0_tiles(row, k, shape, bits):
     element = ((((R * n_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh
     if bits == 4:
         return element // 2, element % 2
-    return element * (bits // 8)
+    else:
+        return element * (bits // 8)
 
 
 LAYOUTS: dict[str, runtime.LayoutRef] = {

@@ -206,5 +206,6 @@ def _offset(plan: LayoutPlan) -> list[str]:
     body += [line for a in plan.assigns for line in assignment(a.name, a.value, 4)]
     element = "element" if "element" not in needed | set(axes) else "element_"
     body += assignment(element, plan.element, 4)
-    body += ["if bits == 4:", f"    return {element} // 2, {element} % 2", f"return {element} * (bits // 8)"]
+    body += ["if bits == 4:", f"    return {element} // 2, {element} % 2"]
+    body += ["else:", f"    return {element} * (bits // 8)"]  # `else`, so that a tracer sees one return type
     return lines + [f"    {line}" for line in body]
