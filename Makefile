@@ -12,6 +12,8 @@ STAMP   := $(VENV)/.installed
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m compileall -q mono_gen
+	$(BIN)/python -c 'from mono_gen.emit.environment import warm; warm()'
 	@touch $@
 
 # A full-size decoder layer through the generated loader.

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mono_gen.algebra.layout import Layout
 from mono_gen.algebra.template import Template
 from mono_gen.archs import ArchFacts
 from mono_gen.formats import Element, Format
+from mono_gen.frozen import frozen
 from mono_gen.terms import Comparison
 
 AxisExtent = int | str
 """A logical extent: a number, or the name of a run-time dim."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a thing stands, for remarks in generated code."""
 
@@ -25,7 +24,7 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constant:
     """A const or param with its value."""
 
@@ -35,7 +34,7 @@ class Constant:
     doc: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayoutRule:
     """A condition on the logical extents beyond what splits imply; variables are axis names and `bits`."""
 
@@ -44,7 +43,7 @@ class LayoutRule:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayoutModel:
     """A layout of the language, for any legal extents.
 
@@ -71,7 +70,7 @@ class LayoutModel:
 # --- what a layer is asked ---
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attribute:
     """A path into the layer: the local it starts from, and the attributes after it."""
 
@@ -82,7 +81,7 @@ class Attribute:
         return ".".join((self.root, *self.names))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LetModel:
     """`let name = path or path`."""
 
@@ -95,7 +94,7 @@ Operand = Attribute | int | str
 """What a condition compares: an attribute, an integer, or the name of a run-time dim."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConditionModel:
     """A condition on the layer: `op` is one of `is true`, `is false`, `== != < <= > >=`, `in`, `not in`."""
 
@@ -106,7 +105,7 @@ class ConditionModel:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DimModel:
     """A run-time extent; `values` None is any length."""
 
@@ -118,7 +117,7 @@ class DimModel:
 # --- fields ---
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Segment:
     """A named range of a tensor's axis, in logical coordinates, and its place in storage (`pad each` moves it)."""
 
@@ -129,7 +128,7 @@ class Segment:
     padded_end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorModel:
     """One torch tensor of a field: its data or its scale.
 
@@ -174,7 +173,7 @@ class TensorModel:
         return self.layout.name if self.layout is not None else "row_major"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceModel:
     """Where a tensor comes from; `shape` is the source's own where `as` gives one, each dim a product."""
 
@@ -183,7 +182,7 @@ class SourceModel:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ViewModel:
     """The source already is what the kernel reads."""
 
@@ -191,7 +190,7 @@ class ViewModel:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConvertModel:
     """The source has another format or order; `order` None is `row_major`."""
 
@@ -202,7 +201,7 @@ class ConvertModel:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttestModel:
     """The producer's flag: `layout` names the order it promises, or is empty where the flag must be absent."""
 
@@ -211,7 +210,7 @@ class AttestModel:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GatherModel:
     """Ranks bring a slice each of a segment; `world` is their number where the spec fixes it."""
 
@@ -221,7 +220,7 @@ class GatherModel:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldModel:
     """One logical tensor of a struct.
 
@@ -243,7 +242,7 @@ class FieldModel:
         return self.tensors[0].name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableModel:
     """`args NAME(extras) { members }`."""
 
@@ -255,7 +254,7 @@ class TableModel:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OptionalModel:
     """`optional NAME when COND { ... }`: its lets; fields and tables name it."""
 
@@ -267,7 +266,7 @@ class OptionalModel:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StructModel:
     """A struct with all that it inherits; `declares` are the fields and tables written in it itself."""
 
@@ -285,7 +284,7 @@ class StructModel:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpecModel:
     """A spec: what its file declares, and the layouts that it takes from imported files.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from mono_gen.frozen import frozen
 from mono_gen.syntax.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Label:
     """A second place that the reader should see, and what to see there."""
 
@@ -16,7 +16,7 @@ class Label:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnostic:
     """One mistake in a spec.
 

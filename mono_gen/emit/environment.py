@@ -7,7 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from jinja2 import BytecodeCache, Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -17,7 +18,7 @@ def environment() -> Environment:
     """Return the environment: `${ name }` prints, a line that begins with `%%` is a statement, `%#` a comment."""
     return Environment(
         loader=FileSystemLoader(TEMPLATES),
-        bytecode_cache=_bytecode_cache(),
+        bytecode_cache=_Compiled(str(TEMPLATES / "__pycache__"), "%s.compiled"),
         undefined=StrictUndefined,
         variable_start_string="${",
         variable_end_string="}",
@@ -34,13 +35,20 @@ def environment() -> Environment:
     )
 
 
-def _bytecode_cache() -> BytecodeCache | None:
-    """Return the place of compiled templates: beside them, as Python keeps its own; None where it would keep none."""
-    folder = TEMPLATES / "__pycache__"
-    if sys.dont_write_bytecode:
-        return None
-    try:
+class _Compiled(FileSystemBytecodeCache):
+    """Compiled templates, kept beside them as Python keeps its own; read always, written where Python may write."""
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep a compiled template, where the folder can be written."""
+        folder = Path(self.directory)
+        if sys.dont_write_bytecode or not os.access(folder if folder.is_dir() else folder.parent, os.W_OK):
+            return
         folder.mkdir(exist_ok=True)
-    except OSError:
-        return None
-    return FileSystemBytecodeCache(str(folder), "%s.compiled") if os.access(folder, os.W_OK) else None
+        super().dump_bytecode(bucket)
+
+
+def warm() -> None:
+    """Compile every template into its place, whatever `PYTHONDONTWRITEBYTECODE` says: for installers."""
+    sys.dont_write_bytecode = False
+    for name in environment().list_templates(extensions=["j2"]):
+        environment().get_template(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from mono_gen.algebra.template import AxisTemplate
@@ -21,13 +20,14 @@ from mono_gen.emit.hip_text import (
     sampled,
     statement,
 )
+from mono_gen.frozen import frozen
 from mono_gen.plan.model import LayoutPlan, Sample
 from mono_gen.terms import Num, Op, Term, Var
 
 INDENT = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayoutView:
     """A layout's template, in finished lines."""
 
@@ -45,7 +45,7 @@ class LayoutView:
     samples: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spelled:
     """A layout's plan with what its text is made of.
 

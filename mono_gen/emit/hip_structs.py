@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mono_gen.emit.hip_tensors import TensorView, tensor_view
 from mono_gen.emit.hip_text import comment, id_literal, sampled
+from mono_gen.frozen import frozen
 from mono_gen.model import TableModel, TensorModel
 from mono_gen.plan.model import FieldPlan, LayoutPlan, SpecPlan, StructPlan
 
 POINTER_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alias:
     """`using name = target;`"""
 
@@ -20,7 +19,7 @@ class Alias:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableView:
     """A table of pointers, and the assertions of its size and of each member's place."""
 
@@ -30,7 +29,7 @@ class TableView:
     asserts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldId:
     """An entry of `kFieldIds`."""
 
@@ -38,7 +37,7 @@ class FieldId:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StructView:
     """A struct: what it defines itself and what it takes from its base, what is asserted of it, and its aliases."""
 

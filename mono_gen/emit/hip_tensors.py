@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mono_gen.algebra.layout import Digit
 from mono_gen.emit.hip_layouts import has_select, padded_axes
 from mono_gen.emit.hip_text import (
@@ -17,6 +15,7 @@ from mono_gen.emit.hip_text import (
     literal,
     sampled,
 )
+from mono_gen.frozen import frozen
 from mono_gen.model import FieldModel, TensorModel
 from mono_gen.plan.model import FieldPlan, LayoutPlan, Sample, TensorPlan
 from mono_gen.terms import CPP, Num, Term, text, variables
@@ -24,7 +23,7 @@ from mono_gen.terms import CPP, Num, Term, text, variables
 INDENT = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorView:
     """A tensor's class, in finished lines."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mono_gen.emit.python_text import assignment, call, quoted, safe, tuple_text, wrapped
+from mono_gen.frozen import frozen
 from mono_gen.plan.model import LayoutPlan
 from mono_gen.terms import PYTHON, Assign, Term, rename, text, variables
 
@@ -12,7 +11,7 @@ WIDTHS = (4, 8, 16, 32, 64)
 STORAGE_LOCALS = frozenset(("subject", "bits"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayoutView:
     """A layout's functions as final lines; `moves` is empty for a layout with gaps, which has an offset alone."""
 

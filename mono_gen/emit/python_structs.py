@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mono_gen.emit.python_checks import (
     Lines,
     condition_args,
@@ -16,6 +14,7 @@ from mono_gen.emit.python_checks import (
 from mono_gen.emit.python_steps import step_lines
 from mono_gen.emit.python_text import assignment, call, quoted, returned, safe, tuple_text, wrapped
 from mono_gen.formats import Format
+from mono_gen.frozen import frozen
 from mono_gen.model import OptionalModel, TableModel, TensorModel
 from mono_gen.plan.build import shape_text
 from mono_gen.plan.model import FieldPlan, StructPlan, TensorPlan
@@ -23,7 +22,7 @@ from mono_gen.plan.model import FieldPlan, StructPlan, TensorPlan
 INDENT = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StructView:
     """A struct as final lines, indented inside the class."""
 

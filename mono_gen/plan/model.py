@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mono_gen.frozen import frozen
 from mono_gen.model import FieldModel, LayoutModel, SpecModel, StructModel, TableModel, TensorModel
 from mono_gen.terms import Assign, Comparison, Term
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """A condition that legal sizes meet. Variables: `extent_<axis>`, `padded_<axis>` of padded axes, `bits`."""
 
@@ -16,7 +15,7 @@ class Rule:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """An element and where it lies, worked out by the algebra; targets assert it.
 
@@ -30,7 +29,7 @@ class Sample:
     nibble: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DigitPlan:
     """A digit of a layout for any extents: its value from a coordinate, its size, its stride in elements."""
 
@@ -41,7 +40,7 @@ class DigitPlan:
     stride: Term
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupPlan:
     """Digits that the store names together (`tile`, `lane`, `byte`), in store order."""
 
@@ -49,7 +48,7 @@ class GroupPlan:
     digits: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayoutPlan:
     """A layout for any legal extents.
 
@@ -82,7 +81,7 @@ class LayoutPlan:
     samples: tuple[Sample, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorPlan:
     """A tensor of a field, all its numbers folded.
 
@@ -117,7 +116,7 @@ class TensorPlan:
         return self.strides[0] if self.strides else self.item_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldPlan:
     """A field: its tensors, its id, and the steps from source to field, as words that readers see.
 
@@ -130,7 +129,7 @@ class FieldPlan:
     steps: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StructPlan:
     """A struct: its fields in the order of the spec, and the fields that it is the first to declare."""
 
@@ -141,7 +140,7 @@ class StructPlan:
     first: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpecPlan:
     """All that is generated for one spec.
 

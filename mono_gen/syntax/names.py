@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
 from mono_gen.diagnostics.model import Diagnostic
+from mono_gen.frozen import Frozen
 from mono_gen.syntax import nodes as n
 from mono_gen.syntax.words import is_reserved
 
@@ -51,7 +51,7 @@ def names_in(item: n.Item) -> Iterator[n.Name]:
                 yield instruction
             case tuple():
                 work.extend(node)
-            case _ if is_dataclass(node):
+            case Frozen():
                 kind: Any = type(node)
                 work.extend(getattr(node, part) for part in _parts(kind))
             case _:
@@ -60,4 +60,4 @@ def names_in(item: n.Item) -> Iterator[n.Name]:
 
 @cache
 def _parts(kind: Any) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(kind) if f.name not in ("span", "doc"))
+    return tuple(name for name in kind.__match_args__ if name not in ("span", "doc"))

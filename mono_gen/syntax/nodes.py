@@ -5,44 +5,43 @@ Two trees are equal when they say the same, wherever they stand: spans take no p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from mono_gen.frozen import frozen, uncompared
 from mono_gen.syntax.source import Source, Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Name:
     """An identifier."""
 
     text: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
 # --- expressions: integers, sizes in bytes, paths ---
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Int:
     """A literal, decimal or `0x`."""
 
     value: int
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ByteCount:
     """`16B`: 16 bytes' worth of elements."""
 
     count: int
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Path:
     """`a` or `a.b.c`; a single name may mean a constant, an axis, a digit, a dim or a let."""
 
     names: tuple[Name, ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
     @property
     def text(self) -> str:
@@ -50,21 +49,21 @@ class Path:
         return ".".join(name.text for name in self.names)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Negate:
     """`-x`."""
 
     operand: Expr
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chain:
     """`first op x op y`, left to right; the operators are all of `+ -` or all of `* / %`."""
 
     first: Expr
     rest: tuple[tuple[str, Expr], ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
 Expr = Int | ByteCount | Path | Negate | Chain
@@ -73,16 +72,16 @@ Expr = Int | ByteCount | Path | Negate | Chain
 # --- conditions ---
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Truth:
     """`path` or `not path`."""
 
     operand: Expr
     negated: bool
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compare:
     """`left op right`, op one of `== != < <= > >=`; `not` before it negates."""
 
@@ -90,17 +89,17 @@ class Compare:
     op: str
     right: Expr
     negated: bool
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """`left in { a, b }`; `not` before it negates."""
 
     left: Expr
     values: tuple[Expr, ...]
     negated: bool
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
 Condition = Truth | Compare | Member
@@ -109,127 +108,127 @@ Condition = Truth | Compare | Member
 # --- clauses of a layout ---
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Require:
     """`require COND, ...`, in a layout or a struct."""
 
     conditions: tuple[Condition, ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PadAxis:
     """`row to 256` of a pad clause."""
 
     axis: Name
     multiple: Expr
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Undefined:
     """The word `undefined` as a fill."""
 
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pad:
     """`pad row to 256, k to 8 fill 0x7F`; `fill` is None where it was left out (an error of resolve)."""
 
     axes: tuple[PadAxis, ...]
     fill: Expr | Undefined | None
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """`half:2`, or `K` with no size: a digit of a split, a segment of an axis."""
 
     name: Name
     size: Expr | None
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Split:
     """`split k = K half:2 g:4 b:16`, slowest first."""
 
     axis: Name
     parts: tuple[Part, ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """`tile R K` of a store clause; without bars there is one group whose label is None."""
 
     label: Name | None
     digits: tuple[Name, ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Store:
     """`store tile R K | lane g r | byte half b`."""
 
     groups: tuple[Group, ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pitch:
     """`pitch row = 1540`."""
 
     digit: Name
     stride: Expr
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Swizzle:
     """`swizzle b ^= r`."""
 
     digit: Name
     by: Name
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SameAsTorch:
     """`same as torch view(...).permute(...)`."""
 
     view: tuple[Expr, ...]
     permute: tuple[Expr, ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holds:
     """`row 16*R + r` of a `same as lane` clause."""
 
     axis: Name
     value: Expr
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SameAsLane:
     """`same as lane EXPR, byte EXPR holds row EXPR, k EXPR`."""
 
     lane: Expr
     byte: Expr
     holds: tuple[Holds, ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Feeds:
     """`feeds INSTRUCTION.OPERAND`."""
 
     instruction: Name
     operand: Name
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
 LayoutClause = Require | Pad | Split | Store | Pitch | Swizzle | SameAsTorch | SameAsLane | Feeds
@@ -238,42 +237,42 @@ LayoutClause = Require | Pad | Split | Store | Pitch | Swizzle | SameAsTorch | S
 # --- clauses of a field ---
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourcePath:
     """A path of the layer, and `as [dims]` where the source's own shape differs."""
 
     path: Path
     shape: tuple[Expr, ...] | None
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile:
     """`tile LAYOUT`."""
 
     layout: Name
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scale:
     """`scale LAYOUT`."""
 
     layout: Name
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Segments:
     """`segments row = gate:INTER up:INTER [pad each]`."""
 
     axis: Name
     parts: tuple[Part, ...]
     pad_each: bool
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Convert:
     """`convert FORMAT ORDER PATHS [via FORMAT]`."""
 
@@ -281,33 +280,33 @@ class Convert:
     order: Name
     sources: tuple[SourcePath, ...]
     via: Name | None
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """`view PATHS`."""
 
     sources: tuple[SourcePath, ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attest:
     """`attest LAYOUT when PATH`, or `attest not PATH` with no layout."""
 
     layout: Name | None
     path: Path
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gather:
     """`gather SEGMENT over GROUP`."""
 
     segment: Name
     group: Name
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
 FieldClause = Tile | Scale | Segments | Convert | View | Attest | Gather
@@ -316,25 +315,25 @@ FieldClause = Tile | Scale | Segments | Convert | View | Attest | Gather
 # --- members of a struct ---
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Let:
     """`let x = path or path`."""
 
     name: Name
     paths: tuple[Path, ...]
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dim:
     """`dim E in { A, B }`, or `dim E` of any length (values None)."""
 
     name: Name
     values: tuple[Expr, ...] | None
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Args:
     """`args NAME(extra) { field ... }`."""
 
@@ -342,10 +341,10 @@ class Args:
     extras: tuple[Name, ...]
     members: tuple[Name, ...]
     doc: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """`data, scale : FORMAT[dims] { clauses }`."""
 
@@ -354,10 +353,10 @@ class Field:
     dims: tuple[Expr, ...]
     clauses: tuple[FieldClause, ...]
     doc: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Optional:
     """`optional NAME when COND { lets, args, fields }`."""
 
@@ -365,7 +364,7 @@ class Optional:
     conditions: tuple[Condition, ...]
     members: tuple[Member_, ...]
     doc: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
 Member_ = Let | Require | Dim | Args | Field | Optional
@@ -374,52 +373,52 @@ Member_ = Let | Require | Dim | Args | Field | Optional
 # --- items ---
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spec:
     """`spec NAME`."""
 
     name: Name
     doc: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arch:
     """`arch gfx950`."""
 
     name: Name
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Import:
     """`import "x.layout"`; `path` is what stands between the quotes."""
 
     path: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Const:
     """`const NAME = EXPR`."""
 
     name: Name
     value: Expr
     doc: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param:
     """`param NAME = EXPR`."""
 
     name: Name
     value: Expr
     doc: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """`layout NAME(axes) { clauses }`."""
 
@@ -427,10 +426,10 @@ class Layout:
     axes: tuple[Name, ...]
     clauses: tuple[LayoutClause, ...]
     doc: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """`record NAME align N { regions }`: each region a Field without sources."""
 
@@ -438,10 +437,10 @@ class Record:
     align: Expr
     regions: tuple[Field, ...]
     doc: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Struct:
     """`struct NAME(args) [extends BASE] { members }`."""
 
@@ -450,21 +449,21 @@ class Struct:
     base: Name | None
     members: tuple[Member_, ...]
     doc: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
 Item = Spec | Arch | Import | Const | Param | Layout | Record | Struct
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comment:
     """A comment with its `#`, and the offset where it begins."""
 
     text: str
-    span: Span = field(compare=False, repr=False)
+    span: Span = uncompared()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tree:
     """A parsed file. Comments take no part in comparisons; doc comments stand in the items' `doc`.
 
@@ -472,6 +471,6 @@ class Tree:
     """
 
     items: tuple[Item, ...]
-    source: Source = field(compare=False, repr=False)
-    comments: tuple[Comment, ...] = field(compare=False, repr=False, default=())
-    broken: tuple[Name, ...] = field(compare=False, repr=False, default=())
+    source: Source = uncompared()
+    comments: tuple[Comment, ...] = uncompared(default=())
+    broken: tuple[Name, ...] = uncompared(default=())
