@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mono_gen.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchFacts:
     """What a spec needs to know of an arch.
 

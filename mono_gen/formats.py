@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mono_gen.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Element:
     """An element's encoding.
 
@@ -20,7 +20,7 @@ class Element:
     dialect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format:
     """A format: the data's element and, where there are two tensors, the scale's.
 

@@ -13,6 +13,7 @@ from mono_gen.syntax.read import read_source
 from mono_gen.syntax.source import Source
 
 LIBRARY = Path(__file__).parent / "library"
+MAX_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,10 @@ class _Loader:
     active: list[Path] = field(default_factory=list)
     found: list[Diagnostic] = field(default_factory=list)
     failed: set[Path] = field(default_factory=set)
+
+    def error(self, code: str, item: nodes.Import, message: str, label: str, help: str) -> None:
+        """Add an error about an import."""
+        self.found.append(Diagnostic(code, item.span, message, label, help=help))
 
 
 def load(paths: Sequence[Path]) -> tuple[tuple[Loaded, ...], tuple[Diagnostic, ...]]:
@@ -75,43 +80,59 @@ def _find(item: nodes.Import, importer: Path, loader: _Loader) -> Path | None:
     """Return the file that an import names, loaded; report one that is not there or closes a cycle."""
     relative = Path(item.path)
     if relative.is_absolute() or ".." in relative.parts or relative.suffix != ".layout":
-        loader.found.append(
-            Diagnostic(
-                "bad-import",
-                item.span,
-                f"`{item.path}` is not the name of a `.layout` file",
-                label="a name beside this file or in the library",
-                help='write `import "name.layout"`',
-            )
+        loader.error(
+            "bad-import",
+            item,
+            f"`{item.path}` is not the name of a `.layout` file beside this one or in the library",
+            "not such a name",
+            'write `import "name.layout"`',
         )
         return None
     for folder in (importer.parent, LIBRARY):
         target = folder / relative
-        if target.is_file():
-            key = target.resolve()
-            if key in loader.active:
-                chain = [p.name for p in loader.active[loader.active.index(key) :]] + [key.name]
-                loader.found.append(
-                    Diagnostic(
-                        "import-cycle",
-                        item.span,
-                        f"imports go round in a circle: {' -> '.join(chain)}",
-                        label="comes back here",
-                        help="move what both need to a third file",
-                    )
-                )
-                return None
-            name = target.as_posix() if folder != LIBRARY else f"mono_gen/library/{relative.as_posix()}"
-            _load(target, name, loader)
-            return target if key in loader.done else None
-    known = sorted(p.name for p in LIBRARY.glob("*.layout"))
-    loader.found.append(
-        Diagnostic(
-            "import-not-found",
-            item.span,
-            f"`{item.path}` stands neither beside this file nor in the library",
-            label="not found",
-            help=f"the library has {', '.join(known)}",
-        )
+        if _is_file(target):
+            name = f"mono_gen/library/{relative.as_posix()}" if folder == LIBRARY else target.as_posix()
+            return _import(item, target, name, loader)
+    known = ", ".join(sorted(p.name for p in LIBRARY.glob("*.layout")))
+    loader.error(
+        "import-not-found",
+        item,
+        f"`{item.path}` stands neither beside this file nor in the library",
+        "not found",
+        f"the library has {known}",
     )
     return None
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether there is a file; no, for a name that the system refuses."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _import(item: nodes.Import, target: Path, name: str, loader: _Loader) -> Path | None:
+    """Return the file once it is loaded; report an import that comes back to itself, or stands too deep."""
+    key = target.resolve()
+    if key in loader.active:
+        chain = [p.name for p in loader.active[loader.active.index(key) :]] + [key.name]
+        loader.error(
+            "import-cycle",
+            item,
+            f"imports go round in a circle: {' -> '.join(chain)}",
+            "comes back here",
+            "leave this import out" if len(chain) == 2 else "move what both need to a third file",
+        )
+        return None
+    if len(loader.active) > MAX_DEPTH:
+        loader.error(
+            "import-cycle",
+            item,
+            f"this import is {len(loader.active)} files deep, and at most {MAX_DEPTH} are read",
+            "one too many",
+            "import the file directly",
+        )
+        return None
+    _load(target, name, loader)
+    return target if key in loader.done else None

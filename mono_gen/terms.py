@@ -6,24 +6,25 @@ All values are non-negative, so that `/` and `%` mean the same in Python and in 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from mono_gen.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Num:
     """A literal."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Var:
     """A variable of the emitted code."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Op:
     """`left op right`, op one of `+ - * / %`; `/` is exact or rounds down."""
 
@@ -32,7 +33,7 @@ class Op:
     right: Term
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """`amount` where variable `name` is at least `at`, else 0."""
 
@@ -44,7 +45,7 @@ class Step:
 Term = Num | Var | Op | Step
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """`left op right` with op one of `== != < <= > >=`."""
 
@@ -53,7 +54,7 @@ class Comparison:
     right: Term
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assign:
     """`name = value`, and the remark that stands beside it."""
 
@@ -199,7 +200,7 @@ def numbers(term: Term) -> frozenset[int]:
     return frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spelling:
     """How a target writes what languages differ in: the division sign, and a step with `{name} {at} {amount}`."""
 

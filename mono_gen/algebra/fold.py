@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mono_gen.algebra.layout import Digit, Layout
 from mono_gen.algebra.template import Template
+from mono_gen.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoldGroup:
     """The digits of one group, in store order, and the elements that one step of the group spans."""
 

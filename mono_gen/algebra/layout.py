@@ -5,11 +5,12 @@ Everything here counts elements. Order is slowest first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd, prod
 
+from mono_gen.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Digit:
     """One mixed-radix factor of an axis: coordinate // weight % size, stored at `stride`.
 
@@ -23,7 +24,7 @@ class Digit:
     stride: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """A map from logical coordinates to element offsets.
 

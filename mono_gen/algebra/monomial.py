@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mono_gen.frozen import frozen
 
 
 class NotWhole(ValueError):
@@ -14,7 +14,7 @@ class NotWhole(ValueError):
         self.bits = bits
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Size:
     """`value` elements (power 0), or `value` bytes' worth of elements (power 1); products add the powers.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from mono_gen.algebra.layout import Digit, Layout
 from mono_gen.algebra.monomial import Size, product
+from mono_gen.frozen import frozen
 
 
 class NotDivisible(ValueError):
@@ -26,7 +26,7 @@ class NarrowPitch(ValueError):
         self.digit, self.pitch, self.inside = digit, pitch, inside
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Factor:
     """A digit of a template; `size` is None for the one of its axis that takes what is left."""
 
@@ -34,7 +34,7 @@ class Factor:
     size: Size | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreGroup:
     """Digits of a store order that people name together; `label` is tile, lane, byte or empty."""
 
@@ -42,7 +42,7 @@ class StoreGroup:
     digits: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AxisTemplate:
     """An axis: the multiple it is padded to (None: not padded) and its digits, slowest first."""
 
@@ -61,7 +61,7 @@ class AxisTemplate:
         return all(f.size is not None for f in self.factors)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Template:
     """A layout for any legal extents and element width.
 
@@ -91,7 +91,7 @@ class Template:
         return tuple(bits for bits in candidates if all(size.is_whole(bits) for size in sizes))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreFaults:
     """Why a store order is no bijection: digits left out, stored twice, or not of the layout."""
 

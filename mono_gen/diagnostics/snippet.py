@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mono_gen.diagnostics.model import Diagnostic
 from mono_gen.diagnostics.style import Paint, paint
@@ -99,13 +100,14 @@ def _line(text: str, number: int, marks: list[_Mark], width: int, bar: str, colo
     return lines
 
 
-def _columns(text: str) -> list[int]:
+@lru_cache(maxsize=16)
+def _columns(text: str) -> tuple[int, ...]:
     """Return the terminal column at which each character of a line begins, and that at which the line ends."""
     columns = [0]
     for character in text:
         at = columns[-1]
         columns.append(at + (TAB - at % TAB if character == "\t" else _width(character)))
-    return columns
+    return tuple(columns)
 
 
 def _width(character: str) -> int:

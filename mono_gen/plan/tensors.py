@@ -100,16 +100,17 @@ def _samples(model: TensorModel, strides: tuple[int, ...]) -> tuple[Sample, ...]
         wanted = telling_points(model.bound)
     points = []
     for number, inner in enumerate(wanted):
-        batch = tuple(_batch_coordinate(n, number) for n in model.extents[: model.batch])
+        is_last = number == len(wanted) - 1
+        batch = tuple(_batch_coordinate(n, number, is_last) for n in model.extents[: model.batch])
         points.append(_sample(model, strides, batch, inner))
     return tuple(points)
 
 
-def _batch_coordinate(extent: int | str, number: int) -> int:
-    """Return a batch coordinate for sample `number`: 1 for a run-time dim, the last for a fixed one."""
+def _batch_coordinate(extent: int | str, number: int, is_last: bool) -> int:
+    """Return a batch coordinate for sample `number`; of a fixed dim the last sample has the last: the largest offset."""
     if isinstance(extent, str):
         return min(number, 1)
-    return min(number, extent - 1)
+    return extent - 1 if is_last else min(number, extent - 1)
 
 
 def _sample(model: TensorModel, strides: tuple[int, ...], batch: tuple[int, ...], inner: tuple[int, ...]) -> Sample:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from mono_gen.model import Attribute, ConditionModel, Operand
 from mono_gen.resolve.integers import Scope, integer
 from mono_gen.resolve.places import place
-from mono_gen.resolve.report import Report, near
+from mono_gen.resolve.report import Report
 from mono_gen.resolve.rules import OPPOSITE, check_constant
 from mono_gen.syntax import nodes
-from mono_gen.syntax.text import condition_text
+from mono_gen.syntax.text import condition_text, expr_text
 from mono_gen.terms import compare
 
 
@@ -21,7 +21,7 @@ class Surroundings:
 
     scope: Scope
     dims: Mapping[str, tuple[int, ...] | None]
-    roots: tuple[str, ...]
+    roots: Collection[str]
 
 
 def attribute(path: nodes.Path, around: Surroundings, report: Report) -> Attribute | None:
@@ -33,7 +33,7 @@ def attribute(path: nodes.Path, around: Surroundings, report: Report) -> Attribu
             path.names[0].span,
             f"`{path.text}` starts with `{root}`, which is neither an argument nor a `let` seen so far",
             label="unknown",
-            help=near(root, around.roots),
+            help=report.near(root, around.roots),
         )
         return None
     return Attribute(root, tuple(n.text for n in path.names[1:]))
@@ -52,7 +52,11 @@ def _condition(condition: nodes.Condition, around: Surroundings, report: Report)
             left = _operand(operand, around, report)
             if isinstance(left, int) or (isinstance(left, str) and left):
                 report.error(
-                    "bad-condition", span, f"`{text}` is a number, not a condition", label="compare it, as in `x == 1`"
+                    "bad-condition",
+                    span,
+                    f"`{text}` is a number, not a condition",
+                    label="not a comparison",
+                    help="compare it, as in `x == 1`",
                 )
                 return None
             return None if left is None else ConditionModel(text, left, "is false" if negated else "is true", (), here)
@@ -93,7 +97,50 @@ def _operand(expr: nodes.Expr, around: Surroundings, report: Report) -> Operand 
                 expr.span,
                 f"`{name}` is no constant, dim, argument or let",
                 label="unknown",
-                help=near(name, known),
+                help=report.near(name, known),
             )
             return None
+    if not isinstance(expr, nodes.Path) and _starts_from(expr, (*around.dims, *around.roots)):
+        report.error(
+            "bad-condition",
+            expr.span,
+            f"`{expr_text(expr)}` calculates with what is known only at load",
+            label="a dim or an attribute stands alone",
+            help="move the numbers to the other side, as in `E == 2 * A`",
+        )
+        return None
     return integer(expr, around.scope, report)
+
+
+def _starts_from(expr: nodes.Expr, roots: tuple[str, ...]) -> bool:
+    """Return whether a path in an expression starts from one of these."""
+    match expr:
+        case nodes.Path(names, _):
+            return names[0].text in roots
+        case nodes.Negate(operand, _):
+            return _starts_from(operand, roots)
+        case nodes.Chain(first, rest, _):
+            return _starts_from(first, roots) or any(_starts_from(e, roots) for _, e in rest)
+    return False
+
+
+def always(found: tuple[ConditionModel, ...], around: Surroundings) -> bool | None:
+    """Return whether conditions on one dim of listed values hold for all of them (True) or none (False), else None."""
+    names = {c.left for c in found}
+    name = next(iter(names)) if len(names) == 1 else None
+    values = around.dims.get(name) if isinstance(name, str) else None
+    if not values or any(not isinstance(r, int) for c in found for r in c.right):
+        return None
+    held = {all(_holds(c, value) for c in found) for value in values}
+    return held.pop() if len(held) == 1 else None
+
+
+def _holds(condition: ConditionModel, value: int) -> bool:
+    numbers = [n for n in condition.right if isinstance(n, int)]
+    match condition.op:
+        case "in":
+            return value in numbers
+        case "not in":
+            return value not in numbers
+        case op:
+            return compare(op, value, numbers[0])

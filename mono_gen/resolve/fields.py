@@ -1,47 +1,45 @@
-"""A field to its model: format, extents, layouts of data and scale, segments."""
+"""A field to its model: format, extents, layouts of data and scale, segments, and where it comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
-from mono_gen.algebra.layout import Layout
-from mono_gen.algebra.monomial import NotWhole
-from mono_gen.algebra.template import NarrowPitch, NotDivisible, Template, bind, row_major_template
+from mono_gen.algebra.template import Template, row_major_template
 from mono_gen.archs import ArchFacts
 from mono_gen.diagnostics.model import Label
 from mono_gen.formats import NAMES, Element, Format, find_format
 from mono_gen.model import AxisExtent, FieldModel, LayoutModel, TensorModel
+from mono_gen.resolve.binding import Spot, bind_layout
 from mono_gen.resolve.conditions import Surroundings
-from mono_gen.resolve.integers import extent
-from mono_gen.resolve.origins import origin_of
+from mono_gen.resolve.integers import LIMIT, extent
+from mono_gen.resolve.lookup import Found, Layouts, Poisoned, find_layout
+from mono_gen.resolve.names import MEMBERS
+from mono_gen.resolve.origins import ClauseOf, OriginContext, check_origin, origin_of
 from mono_gen.resolve.places import place
-from mono_gen.resolve.report import Report, near
+from mono_gen.resolve.report import Report
 from mono_gen.resolve.segments import SegmentPlan, padded_axis, plan_segments, scale_segments
 from mono_gen.syntax import nodes
-from mono_gen.terms import evaluate, holds
+from mono_gen.syntax.words import is_reserved
+
+MAX_RANK = 16
 
 
 @dataclass(frozen=True, slots=True)
 class FieldContext:
     """What a field is resolved against.
 
-    layouts: by name; None for one whose own definition was refused.
-    args:    the struct's arguments.
-    base:    the field that this one overrides, where the struct extends another.
+    args:     the struct's arguments.
+    base:     the field that this one overrides, where the struct extends another.
+    optional: the optional block that the field stands in, or empty.
     """
 
     around: Surroundings
-    layouts: Mapping[str, LayoutModel | None]
+    layouts: Layouts
     arch: ArchFacts | None
     args: tuple[str, ...]
     base: FieldModel | None
     optional: str
-
-
-@dataclass(frozen=True, slots=True)
-class Poisoned:
-    """A layout that was already refused: what hangs on it is not looked at."""
 
 
 def resolve_field(item: nodes.Field, context: FieldContext, report: Report) -> FieldModel | None:
@@ -50,38 +48,39 @@ def resolve_field(item: nodes.Field, context: FieldContext, report: Report) -> F
     clauses = _by_kind(item, report)
     form = _format(item, context, report)
     extents = _extents(item, context.around, report)
-    if form is None or extents is None or len(report.found) > before:
+    tile = _named_layout(clauses.get(nodes.Tile), context, report)
+    scale = _named_layout(clauses.get(nodes.Scale), context, report)
+    origin = check_origin(item, clauses, form, _origin_context(context), report)
+    if form is None or extents is None:
         return None
-    scale_extents = _scale_extents(item, form, extents, report) if form.scale is not None else None
-    tile = _layout_of(clauses.get(nodes.Tile), "tile", item, extents, context, report)
-    scale = (
-        _layout_of(clauses.get(nodes.Scale), "scale", item, scale_extents, context, report)
-        if scale_extents is not None
-        else None
-    )
-    if form.scale is None and nodes.Scale in clauses:
-        report.error("clause-without-use", clauses[nodes.Scale].span, f"{form.name} has no scale tensor")
-    if len(report.found) > before or isinstance(tile, Poisoned) or isinstance(scale, Poisoned):
+    scale_extents = _scale_extents(item, form, extents, report)
+    if len(item.names) != (1 if form.scale is None else 2):
+        return None
+    _check_layouts(item, clauses, form, extents, scale_extents, tile, scale, report)
+    if isinstance(tile, Poisoned) or isinstance(scale, Poisoned) or len(report.found) > before:
         return None
     plan = plan_segments(clauses.get(nodes.Segments), form, extents, tile, context.around.scope, report)
     if plan is None:
         return None
-    data = _tensor(item, item.names[0], form.data, extents, tile, plan, form, report)
-    tensors = [data]
+    tensors = [_tensor(item, clauses, form.data, extents, tile, plan, form, report)]
     if form.scale is not None and scale_extents is not None:
         side = scale_segments(plan, form, len(extents), scale, report, item)
-        tensors.append(_tensor(item, item.names[1], form.scale, scale_extents, scale, side, form, report))
+        tensors.append(_tensor(item, clauses, form.scale, scale_extents, scale, side, form, report))
     done = tuple(t for t in tensors if t is not None)
-    if len(done) < len(tensors) or len(report.found) > before:
+    if len(done) < len(tensors) or origin is None or len(report.found) > before:
         return None
-    parts = origin_of(item, clauses, form, done, context.args, context.around, context.layouts, context.base, report)
+    parts = origin_of(origin, clauses, form, done, _origin_context(context), report)
     if parts is None or len(report.found) > before:
         return None
-    origin, attest, gather = parts
-    return FieldModel(form, done, origin, attest, gather, context.optional, item.doc, place(item.span))
+    return FieldModel(form, done, *parts, context.optional, item.doc, place(item.span))
 
 
-def _by_kind(item: nodes.Field, report: Report) -> dict[type, nodes.FieldClause]:
+def _origin_context(context: FieldContext) -> OriginContext:
+    dialect = context.arch.fp8 if context.arch is not None else "fn"
+    return OriginContext(context.around, context.layouts, dialect, context.args, context.base)
+
+
+def _by_kind(item: nodes.Field, report: Report) -> ClauseOf:
     """Return the clauses by type, after reporting those that stand twice."""
     found: dict[type, nodes.FieldClause] = {}
     for clause in item.clauses:
@@ -93,8 +92,9 @@ def _by_kind(item: nodes.Field, report: Report) -> dict[type, nodes.FieldClause]
                 f"`{kind.__name__.lower()}` stands twice in field {item.names[0].text}",
                 label="the second one",
                 also=(Label(found[kind].span, "the first one"),),
+                help="keep one of them",
             )
-        found[kind] = clause
+        found.setdefault(kind, clause)
     return found
 
 
@@ -103,74 +103,88 @@ def _format(item: nodes.Field, context: FieldContext, report: Report) -> Format 
     dialect = context.arch.fp8 if context.arch is not None else "fn"
     form = find_format(item.format.text, dialect)
     if form is None:
-        report.error(
-            "unknown-format",
-            item.format.span,
-            f"`{item.format.text}` is no format",
-            label="unknown",
-            help=near(item.format.text, NAMES),
-        )
+        if item.format.text not in context.layouts.by_name and context.layouts.is_complete:
+            report.error(
+                "unknown-format",
+                item.format.span,
+                f"`{item.format.text}` is no format",
+                label="unknown",
+                help=report.near(item.format.text, NAMES),
+            )
         return None
     wanted = 1 if form.scale is None else 2
     if len(item.names) != wanted:
-        shape = "data and scale: write `data, scale : ...`" if wanted == 2 else "one tensor: name it alone"
+        shape = "two tensors, data and scale" if wanted == 2 else "one tensor"
         report.error(
             "wrong-arity",
-            item.names[-1].span,
-            f"{form.name} is {shape}; here stand {len(item.names)} names",
-            label=f"{wanted} expected",
+            item.names[0].span.to(item.names[-1].span),
+            f"{form.name} is {shape}, and here {_names(len(item.names))}",
+            label=f"{_names(wanted)} expected".replace(" stands", "").replace(" stand", ""),
+            help=f"write `data, scale : {form.name}[...]`" if wanted == 2 else "name one tensor",
         )
     if context.arch is not None and form.data.dialect not in ("", context.arch.fp8):
-        other = "240" if context.arch.fp8 == "fnuz" else "448"
-        read, meant = ("0.5", "1.0") if context.arch.fp8 == "fnuz" else ("1.0", "0.5")
-        report.error(
-            "dialect",
-            item.format.span,
-            f"{form.name} holds {form.data.name}, but {context.arch.name} reads fp8 in the {context.arch.fp8} dialect",
-            label=f"{context.arch.name} does not have it",
-            notes=(f"source: {context.arch.source}; the largest value there is {other}",),
-            effect=f"{context.arch.name} would read byte 0x38 as {read}, where {meant} was meant",
-            help=f"use fp8_e4m3{context.arch.fp8} or ptpc_fp8, which takes the arch's dialect",
-        )
+        _wrong_dialect(item, form, context.arch, report)
         return None
     return form
 
 
+def _names(count: int) -> str:
+    return f"{count} name stands" if count == 1 else f"{count} names stand"
+
+
+def _wrong_dialect(item: nodes.Field, form: Format, arch: ArchFacts, report: Report) -> None:
+    """Report a format whose fp8 the arch's instructions do not read."""
+    read, meant, largest = ("0.5", "1.0", "240") if arch.fp8 == "fnuz" else ("1.0", "0.5", "448")
+    own = "write ptpc_fp8, which takes the arch's dialect" if form.scale is not None else f"write fp8_e4m3{arch.fp8}"
+    report.error(
+        "dialect",
+        item.format.span,
+        f"{form.name} holds {form.data.name}, but {arch.name} reads fp8 in the {arch.fp8} dialect",
+        label=f"{arch.name} does not have it",
+        notes=(f"the largest {arch.fp8} value is {largest}; source: {arch.source}",),
+        effect=f"{arch.name} would read byte 0x38 as {read}, where {meant} was meant",
+        help=f"{own}; a `convert` source may be in either dialect",
+    )
+
+
 def _extents(item: nodes.Field, around: Surroundings, report: Report) -> tuple[AxisExtent, ...] | None:
     """Return the logical extents: numbers, and a run-time dim at most as the first one."""
-    result: list[AxisExtent] = []
-    if not item.dims:
-        report.error("wrong-arity", item.format.span, f"field {item.names[0].text} has no dims")
+    name = item.names[0].text
+    if len(item.dims) > MAX_RANK:
+        report.error(
+            "too-many-digits",
+            item.dims[MAX_RANK].span,
+            f"field {name} has {len(item.dims)} dims, and a field has at most {MAX_RANK}",
+            label="one too many",
+            help="join batch dims",
+        )
         return None
+    result: list[AxisExtent | None] = []
     for index, expr in enumerate(item.dims):
         names = dims_in(expr, around)
-        if names and index > 0:
+        if not names:
+            result.append(extent(expr, around.scope, report, f"dim {index + 1} of {name}", "a constant or a dim"))
+            continue
+        result.append(names[0] if index == 0 and isinstance(expr, nodes.Path) else None)
+        if index > 0:
             report.error(
                 "runtime-dim-place",
                 expr.span,
-                f"run-time dim `{names[0]}` stands as dim {index + 1} of {item.names[0].text}",
+                f"run-time dim `{names[0]}` is dim {index + 1} of {name}",
                 label="not the first axis",
-                effect="offsets of every element after it would depend on a number that no header has",
+                effect=f"the element at {name}[1, 0] would lie at `{names[0]}`, which no header knows",
                 help="only the first axis may be a run-time extent",
             )
-            return None
-        if names and not isinstance(expr, nodes.Path):
+        elif not isinstance(expr, nodes.Path):
             report.error(
                 "runtime-dim-place",
                 expr.span,
                 f"run-time dim `{names[0]}` stands inside an expression",
                 label="must stand alone",
-                help="write the dim alone, or list what it may be: `dim E in { A, A + 1 }`",
+                help="write the dim alone; list what it may be as in `dim E in { A, A + 1 }`",
             )
-            return None
-        if names:
-            result.append(names[0])
-            continue
-        value = extent(expr, around.scope, report, f"dim {index + 1} of {item.names[0].text}")
-        if value is None:
-            return None
-        result.append(value)
-    return tuple(result)
+    known = tuple(n for n in result if n is not None)
+    return known if len(known) == len(result) else None
 
 
 def dims_in(expr: nodes.Expr, around: Surroundings) -> list[str]:
@@ -188,78 +202,91 @@ def dims_in(expr: nodes.Expr, around: Surroundings) -> list[str]:
 def _scale_extents(
     item: nodes.Field, form: Format, extents: tuple[AxisExtent, ...], report: Report
 ) -> tuple[AxisExtent, ...] | None:
-    """Return the scale's logical extents: blocks along the last axis, or all axes but the last."""
+    """Return the scale's logical extents: blocks along the last axis, or all axes but the last; None: no scale."""
     last = extents[-1]
-    if len(extents) < 2:
+    if form.scale is None:
+        return None
+    if form.block == 0 and len(extents) < 2:
         report.error(
-            "wrong-arity", item.dims[0].span, f"{form.name} has a scale a row: it takes two axes or more, not one"
+            "wrong-arity",
+            item.dims[0].span,
+            f"{form.name} has a scale for each row: it takes two axes or more, and {item.names[0].text} has one",
+            label="no row",
+            help="write the rows as an axis of their own, as in `[1, K]`",
         )
         return None
     if form.block == 0:
         return extents[:-1]
     if isinstance(last, str) or last % form.block:
+        rest = f"{last} % {form.block} = {last % form.block}" if isinstance(last, int) else "not known here"
         report.error(
             "scale-block",
             item.dims[-1].span,
             f"the last axis has {last} elements, not a multiple of the {form.block} that share a scale in {form.name}",
-            label=f"{last} % {form.block} is not 0",
-            effect="the last scale would cover elements that do not exist",
+            label=rest,
+            effect=f"scale {last // form.block} would cover element {last}, which does not exist"
+            if isinstance(last, int)
+            else "",
+            help=f"make it a multiple of {form.block}",
         )
         return None
     return (*extents[:-1], last // form.block)
 
 
-def _layout_of(
-    clause: nodes.FieldClause | None,
-    word: str,
-    item: nodes.Field,
-    extents: tuple[AxisExtent, ...] | None,
-    context: FieldContext,
-    report: Report,
-) -> LayoutModel | Poisoned | None:
-    """Return the layout that `tile` or `scale` names; None is `row_major`, which vectors have without saying."""
-    if extents is None:
-        return Poisoned()
+def _named_layout(clause: nodes.FieldClause | None, context: FieldContext, report: Report) -> Found:
+    """Return the layout that `tile` or `scale` names; None where the clause is absent, too."""
     if clause is None:
-        if len(extents) >= 2:
+        return None
+    assert isinstance(clause, nodes.Tile | nodes.Scale), "only these clauses name a layout"
+    return find_layout(clause.layout, context.layouts, report)
+
+
+def _check_layouts(
+    item: nodes.Field,
+    clauses: ClauseOf,
+    form: Format,
+    extents: tuple[AxisExtent, ...],
+    scale_extents: tuple[AxisExtent, ...] | None,
+    tile: Found,
+    scale: Found,
+    report: Report,
+) -> None:
+    """Report tensors of two axes whose layout is not said, layouts of too many axes, and a scale that is not there."""
+    if form.scale is None and nodes.Scale in clauses:
+        report.error(
+            "clause-without-use",
+            clauses[nodes.Scale].span,
+            f"{form.name} has no scale tensor",
+            label="would have no effect",
+            help="leave the clause out, or use a format with a scale",
+        )
+    for word, kind, found, shape in (("tile", nodes.Tile, tile, extents), ("scale", nodes.Scale, scale, scale_extents)):
+        if shape is None:
+            continue
+        clause = clauses.get(kind)
+        if clause is None and len(shape) >= 2:
             report.error(
                 "layout-missing",
                 item.names[0 if word == "tile" else -1].span,
-                f"{'data' if word == 'tile' else 'scale'} of {len(extents)} axes has no `{word}`",
+                f"{'data' if word == 'tile' else 'a scale'} of {len(shape)} axes has no `{word}`",
                 label="how does it lie in memory?",
-                effect="an order taken for granted is how differently laid-out weights are read without a fault",
+                effect="taken for row-major, the element at (1, 0) would be read "
+                f"{shape[-1]} elements after the first; in a tiled source another one lies there",
                 help=f"add `{word} row_major` if that is what it is, or the layout's name",
             )
-        return None
-    assert isinstance(clause, nodes.Tile | nodes.Scale), "only these clauses name a layout"
-    name = clause.layout.text
-    if name == "row_major":
-        return None
-    if name not in context.layouts:
-        report.error(
-            "unknown-name",
-            clause.layout.span,
-            f"`{name}` is no layout",
-            label="unknown",
-            help=near(name, (*context.layouts, "row_major")),
-        )
-        return None
-    layout = context.layouts[name]
-    if layout is None:
-        return Poisoned()
-    if len(layout.axes) > len(extents):
-        report.error(
-            "wrong-arity",
-            clause.layout.span,
-            f"layout {name} has {len(layout.axes)} axes ({', '.join(layout.axes)}), the tensor {len(extents)}",
-            label="too many axes",
-        )
-    return layout
+        if clause is not None and isinstance(found, LayoutModel) and len(found.axes) > len(shape):
+            report.error(
+                "wrong-arity",
+                clause.span,
+                f"layout {found.name} has {len(found.axes)} axes ({', '.join(found.axes)}), the tensor {len(shape)}",
+                label="too many axes",
+                help="use a layout of at most as many axes; leading dims beyond them are batch dims",
+            )
 
 
 def _tensor(
     item: nodes.Field,
-    name: nodes.Name,
+    clauses: ClauseOf,
     element: Element,
     extents: tuple[AxisExtent, ...],
     layout: LayoutModel | None,
@@ -268,132 +295,65 @@ def _tensor(
     report: Report,
 ) -> TensorModel | None:
     """Return a tensor with its layout bound to the extents, or None after reporting why they do not fit."""
-    runtime = isinstance(extents[0], str)
+    is_scale = element is not form.data
+    first = extents[0]
     batch = len(extents) - (len(layout.axes) if layout is not None else min(2, len(extents)))
-    if layout is not None and runtime and batch == 0:
+    name = item.names[1 if is_scale else 0]
+    clause = clauses.get(nodes.Scale if is_scale else nodes.Tile)
+    if layout is not None and isinstance(first, str) and batch == 0:
         report.error(
             "runtime-dim-place",
             item.dims[0].span,
-            f"run-time dim `{extents[0]}` is axis `{layout.axes[0]}` of layout {layout.name}",
+            f"run-time dim `{first}` is axis `{layout.axes[0]}` of layout {layout.name}",
             label="an axis of the layout",
-            effect="the layout's strides would depend on a number that no header has",
+            also=(Label(clause.span, "laid out by this"),) if clause is not None else (),
+            effect=f"strides of the layout would depend on `{first}`, which no header knows",
             help="put the run-time dim before the layout's axes, or use `row_major`",
         )
         return None
-    inner = tuple(1 if isinstance(n, str) else n for n in extents[batch:])
-    template = layout.template if layout is not None else row_major_template(_row_major_axes(len(inner)))
-    is_scale = element is not form.data
-    if layout is not None and not _is_legal(item, layout, inner, element, report):
+    if element.bits == 4 and len(extents) == 1 and isinstance(first, str):
+        report.error(
+            "runtime-dim-place",
+            item.dims[0].span,
+            f"run-time dim `{first}` is the only axis of a 4-bit tensor, of which two elements lie in a byte",
+            label="may be odd",
+            help="add a last axis of fixed, even extent",
+        )
         return None
-    padded = padded_axis(plan, batch, inner, template, element.bits)
-    bound = _bind(item, layout, template, inner, element, padded, report)
+    inner = tuple(1 if isinstance(n, str) else n for n in extents[batch:])
+    template = layout.template if layout is not None else row_major_template(("row", "k")[: len(inner)])
+    is_wide = layout is not None and element.bits not in layout.widths  # reported below
+    padded = None if is_wide else padded_axis(plan, batch, inner, template, element.bits)
+    spans = tuple(item.dims[batch + i].span for i in range(len(inner)))
+    spot = Spot(name.span, spans, clause.span if clause is not None else None)
+    bound = bind_layout(spot, layout, template, inner, element, padded, report)
     if bound is None:
+        return None
+    items = prod(n for n in extents[:batch] if isinstance(n, int))
+    if bound.span * items * element.bits > LIMIT * 8:
+        report.error(
+            "overflow",
+            name.span,
+            f"{name.text} has {bound.span * items} elements of {element.bits} bits: more bytes than 63 bits count",
+            label="too large",
+            help="check the dims",
+        )
         return None
     axes = _coordinate_names(extents, batch, template, is_scale and form.block > 0)
     return TensorModel(name.text, element, extents, batch, axes, layout, bound, plan.axis, plan.segments, plan.pad_each)
 
 
-def _row_major_axes(rank: int) -> tuple[str, ...]:
-    """Return the axis names under `row_major`: row and k; a vector has rows alone."""
-    return ("row", "k")[:rank]
-
-
 def _coordinate_names(extents: tuple[AxisExtent, ...], batch: int, template: Template, blocks: bool) -> tuple[str, ...]:
     """Return a coordinate name a dim: the run-time dim's in small letters, i0, i1 for other batch dims, the axes."""
     inner = [axis.name for axis in template.axes]
-    if blocks:
+    if blocks and "block" not in inner[:-1]:
         inner[-1] = "block"
     names: list[str] = []
     for index, n in enumerate(extents[:batch]):
-        name = n.lower() if isinstance(n, str) else f"i{index}"
-        names.append(name if name not in inner and name not in names else f"i{index}")
+        name = n.lower() if isinstance(n, str) else ""
+        if not name or name in inner or name in MEMBERS or is_reserved(name) is not None:
+            name = f"i{index}"
+        while name in inner:
+            name += "_"
+        names.append(name)
     return (*names, *inner)
-
-
-def _is_legal(item: nodes.Field, layout: LayoutModel, inner: tuple[int, ...], element: Element, report: Report) -> bool:
-    """Report element widths and extents that the layout's rules refuse."""
-    span = item.names[0].span
-    if element.bits not in layout.widths:
-        report.error(
-            "bytes-not-whole",
-            span,
-            f"byte counts of layout {layout.name} are no whole number of {element.bits}-bit {element.name} elements",
-            label=f"legal for {', '.join(str(w) for w in layout.widths)} bits",
-            notes=(f"the layout stands at {layout.place}",),
-        )
-        return False
-    values = {"bits": element.bits, **dict(zip(layout.axes, inner, strict=True))}
-    for rule in layout.rules:
-        if not holds(rule.condition, values):
-            left, right = evaluate(rule.condition.left, values), evaluate(rule.condition.right, values)
-            sizes = ", ".join(f"{axis} = {n}" for axis, n in zip(layout.axes, inner, strict=True))
-            report.error(
-                "layout-rule",
-                span,
-                f"layout {layout.name} requires `{rule.text}`, and here {sizes} ({element.bits}-bit elements)",
-                label=f"{left} against {right}",
-                notes=(f"required at {rule.place}",),
-            )
-            return False
-    return True
-
-
-def _bind(
-    item: nodes.Field,
-    layout: LayoutModel | None,
-    template: Template,
-    inner: tuple[int, ...],
-    element: Element,
-    padded: tuple[int, ...] | None,
-    report: Report,
-) -> Layout | None:
-    """Return the layout at the extents, or None after reporting what does not divide or fit."""
-    span = item.names[0].span
-    name = layout.name if layout is not None else "row_major"
-    try:
-        bound = bind(template, inner, element.bits, padded)
-    except NotDivisible as fault:
-        axis = template.axes[fault.axis].name
-        rule = "exactly" if fault.exact else "a multiple of"
-        more = -(-fault.extent // fault.divisor) * fault.divisor
-        report.error(
-            "not-divisible",
-            span,
-            f"axis '{axis}' is {fault.extent}, not {rule} the {fault.divisor} that digits {', '.join(fault.digits)} "
-            f"of layout {name} make",
-            label=f"{fault.extent} % {fault.divisor} = {fault.extent % fault.divisor}",
-            notes=(f"{element.bits}-bit elements ({element.name})",),
-            help=f"pad {axis} to {fault.divisor} in the layout (here: {more}), or change the extent",
-        )
-        return None
-    except NarrowPitch as fault:
-        report.error(
-            "narrow-pitch",
-            span,
-            f"layout {name}: the pitch of {fault.digit} is {fault.pitch}, but {fault.inside} elements lie inside it",
-            label="elements would share a place",
-        )
-        return None
-    except NotWhole as fault:
-        report.error("bytes-not-whole", span, f"layout {name}: {fault}")
-        return None
-    if bound.span * element.bits >= 2**66:
-        report.error("overflow", span, f"{item.names[0].text} has more bytes than 63 bits count")
-        return None
-    if bound.live_pads and bound.fill is not None and bound.fill >= 2**element.bits:
-        report.error(
-            "bad-fill", span, f"fill {bound.fill:#x} of layout {name} does not fit {element.bits}-bit elements"
-        )
-        return None
-    if element.name == "e8m0" and template.has_pads and bound.fill == 0xFF:
-        report.error(
-            "fill-nan",
-            span,
-            f"layout {name} fills e8m0 pads with 0xFF, which is NaN",
-            label="an e8m0 scale",
-            notes=(f"the fill stands at {layout.place}" if layout is not None else "",),
-            effect="NaN times zero is NaN: one pad byte poisons every row that a kernel reads past the last scale",
-            help="use 0x7F (1.0) or 0x00 (2^-127), as the kernel needs",
-        )
-        return None
-    return bound

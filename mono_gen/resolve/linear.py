@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from mono_gen.resolve.integers import Scope
+from mono_gen.resolve.integers import MAX_FAILURES, Scope, integer
+from mono_gen.resolve.report import Report
+from mono_gen.resolve.sizes import any_size, has_bytes
 from mono_gen.syntax import nodes
 from mono_gen.syntax.source import Span
 from mono_gen.syntax.text import expr_text
@@ -55,9 +57,7 @@ def _apply(op: str, left: int, right: int) -> int | None:
             return left % right if right > 0 and left >= 0 else None
 
 
-def linear(
-    expr: nodes.Expr, digits: Collection[str], scope: Scope, env: Mapping[str, int], bits: int
-) -> dict[str, int]:
+def linear(expr: nodes.Expr, digits: Collection[str], scope: Scope, bits: int) -> dict[str, int]:
     """Return the factor of each digit in an expression, and the constant under the empty name.
 
     Raises: NotLinear.
@@ -66,13 +66,13 @@ def linear(
         case nodes.Path(names, _) if len(names) == 1 and names[0].text in digits:
             return {names[0].text: 1}
         case nodes.Negate(operand, _):
-            return {n: -c for n, c in linear(operand, digits, scope, env, bits).items()}
+            return {n: -c for n, c in linear(operand, digits, scope, bits).items()}
         case nodes.Chain(first, rest, span):
-            result = linear(first, digits, scope, env, bits)
+            result = linear(first, digits, scope, bits)
             for op, operand in rest:
-                result = _combine(op, result, linear(operand, digits, scope, env, bits), span)
+                result = _combine(op, result, linear(operand, digits, scope, bits), span)
             return result
-    value = value_at(expr, scope, env, bits)
+    value = value_at(expr, scope, {}, bits)
     if value is None:
         raise NotLinear(expr.span, f"`{expr_text(expr)}` is no digit, axis or constant")
     return {"": value} if value else {}
@@ -94,20 +94,38 @@ def _combine(op: str, left: dict[str, int], right: dict[str, int], span: Span) -
     raise NotLinear(span, f"`{op}` does not stand between digits")
 
 
-def literals(exprs: tuple[nodes.Expr, ...], scope: Scope, bits: int) -> list[int]:
-    """Return every number above 1 that stands in the expressions, byte counts as elements."""
-    found: list[int] = []
-    waiting: list[nodes.Expr] = list(exprs)
-    while waiting:
-        match waiting.pop():
-            case nodes.Int(value, _) if value > 1:
-                found.append(value)
-            case nodes.ByteCount(count, _) if count * 8 // bits > 1:
-                found.append(count * 8 // bits)
-            case nodes.Path(names, _) if len(names) == 1 and (scope.get(names[0].text) or 0) > 1:
-                found.append(scope.get(names[0].text) or 1)
-            case nodes.Negate(operand, _):
-                waiting.append(operand)
-            case nodes.Chain(first, rest, _):
-                waiting.extend((first, *(e for _, e in rest)))
-    return found
+def mentions(expr: nodes.Expr, names: Collection[str]) -> bool:
+    """Return whether an expression names one of these."""
+    match expr:
+        case nodes.Path(parts, _):
+            return len(parts) == 1 and parts[0].text in names
+        case nodes.Negate(operand, _):
+            return mentions(operand, names)
+        case nodes.Chain(first, rest, _):
+            return mentions(first, names) or any(mentions(e, names) for _, e in rest)
+    return False
+
+
+def names_known(expr: nodes.Expr, names: Collection[str], scope: Scope, report: Report, kind: str) -> bool:
+    """Return whether all names of an expression have a value, after reporting what has none in what is constant.
+
+    names: what may stand beside constants: axes, or digits.
+    """
+    match expr:
+        case nodes.Path(parts, span) if len(parts) == 1 and parts[0].text not in (*names, *scope):
+            help = report.near(parts[0].text, (*names, *scope))
+            report.error("unknown-name", span, f"`{parts[0].text}` is not {kind}", label="unknown", help=help)
+            return False
+    if not mentions(expr, names):
+        return (any_size if has_bytes(expr) else integer)(expr, scope, report) is not None
+    match expr:
+        case nodes.Negate(operand, _):
+            return names_known(operand, names, scope, report, kind)
+        case nodes.Chain(first, rest, _):
+            failed = 0
+            for operand in (first, *(e for _, e in rest)):
+                failed += not names_known(operand, names, scope, report, kind)
+                if failed == MAX_FAILURES:
+                    return False
+            return not failed
+    return True

@@ -11,19 +11,35 @@ MEMBERS = frozenset(
         *("offset", "inner", "base", "lane", "tile", "digits", "select", "bytes", "item", "shape", "bits", "out"),
         *("runtime", "torch", "load", "cls", "self", "fields", "nbytes", "from_layer", "struct_id", "field_ids"),
         *("segments", "layout_ids", "dataclass", "kBytes", "kId", "kLanes", "kLaneBytes", "kTileBytes", "kBits"),
-        *("kFill", "kFieldIds", "kStructId", "kFieldCount", "MonoUnsupported", "RUNTIME_ABI", "Any", "ClassVar"),
-        *("mono", "detail"),
+        *(
+            "kElements",
+            "kFill",
+            "kFieldIds",
+            "kStructId",
+            "kFieldCount",
+            "MonoUnsupported",
+            "RUNTIME_ABI",
+            "Any",
+            "ClassVar",
+        ),
+        *("mono", "detail", "std", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t"),
+        *("uint64_t", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t", "staticmethod", "classmethod", "property"),
     )
 )
 """What a generated class or module defines under its own names (design: member names are refused in a spec)."""
 
-PREFIXES = ("kStep_", "kBegin_", "kEnd_", "kExtent_", "kPadded", "pack_", "unpack_", "offset_", "MONO_")
+PREFIXES = ("kStep_", "kSize_", "kBegin_", "kEnd_", "kExtent_", "kPadded", "pack_", "unpack_", "offset_", "MONO_")
+
+
+NAMESPACES = frozenset(("mono", "std", "detail", "torch", "runtime"))
+"""What a spec, whose name only makes a namespace and a module, cannot be called."""
 
 
 def check_member_name(name: Name, what: str, report: Report) -> None:
     """Report a name that generated code defines itself."""
     prefix = next((p for p in PREFIXES if name.text.startswith(p)), None)
-    if name.text in MEMBERS or prefix is not None:
+    taken = NAMESPACES if what == "a spec" else MEMBERS
+    if name.text in taken or prefix is not None:
         why = f"names that begin with `{prefix}`" if prefix else f"`{name.text}`"
         report.error(
             "member-name",
@@ -42,7 +58,7 @@ def claim(names: dict[str, tuple[Name, str]], name: Name, what: str, report: Rep
         report.error(
             "duplicate-name",
             name.span,
-            f"`{name.text}` names {what}, and already {kind} of {scope}",
+            f"`{name.text}` names {what}, and already {kind}" + ("" if " of " in kind else f" of {scope}"),
             label="the second one",
             also=(Label(first.span, f"{kind}, first here"),),
             help="generated code has one scope for both: rename one",

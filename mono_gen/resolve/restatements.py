@@ -8,30 +8,31 @@ from __future__ import annotations
 
 from math import lcm, prod
 
-from mono_gen.algebra.fold import fold
+from mono_gen.algebra.fold import FoldGroup, fold
 from mono_gen.algebra.layout import Digit, Layout, first_difference, is_equal, offset
 from mono_gen.algebra.template import Template, bind, smallest_extents
 from mono_gen.model import LayoutModel
 from mono_gen.resolve.integers import Scope
-from mono_gen.resolve.linear import NotLinear, linear, literals, value_at
+from mono_gen.resolve.linear import NotLinear, linear, mentions, names_known, value_at
 from mono_gen.resolve.report import Report
 from mono_gen.syntax import nodes
 from mono_gen.syntax.source import Span
 from mono_gen.syntax.text import expr_text
+from mono_gen.terms import Comparison, Num, Op, Term, Var, evaluate
 
 PRIMES = tuple(2**exponent - 1 for exponent in (89, 107, 127, 521, 607, 1279, 2203, 2281))
-"""Mersenne primes above 2**63, and so above every size that a spec can state."""
+"""Mersenne primes above 2**63, and so above every size that a spec can state; one for each axis of a layout."""
 
-SCANNED = 200_000
+SCANNED = 20_000
 """Coordinates at most that are tried to show the first differing element."""
 
 
 class _Unequal(Exception):
     """A restatement that does not hold, and why."""
 
-    def __init__(self, why: str, effect: str = "", help: str = "") -> None:
+    def __init__(self, why: str, effect: str = "", help: str = "", span: Span | None = None) -> None:
         super().__init__(why)
-        self.why, self.effect, self.help = why, effect, help
+        self.why, self.effect, self.help, self.span = why, effect, help, span
 
 
 def torch_text(clause: nodes.SameAsTorch) -> str:
@@ -42,21 +43,57 @@ def torch_text(clause: nodes.SameAsTorch) -> str:
 
 def check_torch(clause: nodes.SameAsTorch, model: LayoutModel, scope: Scope, report: Report) -> None:
     """Report a `same as torch` clause that is not the map of the store order, for some legal element width."""
-    for bits in model.widths:
-        try:
-            _prove_torch(clause, model.template, scope, bits)
-        except _Unequal as fault:
-            _refuse(clause.span, "same-as-torch", f"`{torch_text(clause)}`", bits, fault, report)
+    axes = model.axes
+    known = [names_known(e, axes, scope, report, "an axis of this layout or a constant") for e in clause.view]
+    known += [names_known(e, (), scope, report, "a constant") for e in clause.permute]
+    if not all(known):
+        return
+    for expr in clause.view:
+        if mentions(expr, axes) and not _is_product(expr, axes):
+            report.error(
+                "same-as-torch",
+                expr.span,
+                f"`{expr_text(expr)}` is no product or quotient of axes and numbers",
+                label="not a dim that holds for all extents",
+                help="write each dim as in `row / 16`, `2` or `k / 32B`",
+            )
             return
+    for bits in _plain_first(model.widths):
+        try:
+            _prove_torch(clause, model, scope, bits)
+        except _Unequal as fault:
+            _refuse(fault.span or clause.span, "same-as-torch", f"`{torch_text(clause)}`", bits, fault, report)
+            return
+
+
+def _plain_first(widths: tuple[int, ...]) -> list[int]:
+    """Return the widths, 8 bits first: messages are plainest there."""
+    return sorted(widths, key=lambda w: (w != 8, w))
+
+
+def _is_product(expr: nodes.Expr, axes: tuple[str, ...]) -> bool:
+    """Return whether axes are only multiplied and divided in an expression."""
+    match expr:
+        case nodes.Path():
+            return True
+        case nodes.Chain(first, rest, _):
+            parts = (first, *(e for _, e in rest))
+            return all(op in "*/" for op, _ in rest) and all(_is_product(p, axes) for p in parts if mentions(p, axes))
+    return False
 
 
 def check_lane(clause: nodes.SameAsLane, model: LayoutModel, scope: Scope, report: Report) -> None:
     """Report a `same as lane` clause that is not the map of the store order, for some legal element width."""
-    for bits in model.widths:
+    kind = "a digit of this layout or a constant"
+    exprs = (clause.lane, clause.byte, *(h.value for h in clause.holds))
+    known = [names_known(e, model.template.order, scope, report, kind) for e in exprs]
+    if not all(known):
+        return
+    for bits in _plain_first(model.widths):
         try:
             _prove_lane(clause, model, scope, bits)
         except _Unequal as fault:
-            _refuse(clause.span, "same-as-lane", "the lane map", bits, fault, report)
+            _refuse(fault.span or clause.span, "same-as-lane", "the lane map", bits, fault, report)
             return
         except NotLinear as fault:
             report.error(
@@ -80,27 +117,32 @@ def _refuse(span: Span, code: str, what: str, bits: int, fault: _Unequal, report
     )
 
 
-def _prove_torch(clause: nodes.SameAsTorch, template: Template, scope: Scope, bits: int) -> None:
+def _prove_torch(clause: nodes.SameAsTorch, model: LayoutModel, scope: Scope, bits: int) -> None:
     """Raise _Unequal unless the view and permute make the template's map."""
+    template = model.template
     order = _permutation(clause, scope, bits)
-    generic = _generic_extents(clause.view, template, scope, bits)
+    multiples = _multiples(model, bits)
+    _check_whole(clause, template, multiples, scope, bits)
+    generic = _generic_extents(template, multiples)
     mine = bind(template, generic, bits)
     theirs = _torch_layout(clause, template, generic, order, scope, bits)
     if is_equal(mine, theirs):
         return
-    small = _small_extents(clause, template, scope, bits)
+    small = _small_extents(clause, template, multiples, scope, bits)
     if small is None:
-        raise _Unequal("the two maps differ", help=_store_line(theirs, mine, template))
+        raise _Unequal("the two maps differ", help=_store_line(theirs, mine))
+    help = _store_line(theirs, mine)
     mine, theirs = bind(template, small, bits), _torch_layout(clause, template, small, order, scope, bits)
     at = first_difference(mine, theirs)
     effect = ""
     if at is not None:
         where = ", ".join(f"{axis.name} {c}" for axis, c in zip(template.axes, at, strict=True))
+        sizes = ", ".join(f"{axis.name} = {n}" for axis, n in zip(template.axes, small, strict=True))
         effect = (
-            f"the element at ({where}) lies at element {offset(mine, at)} by `store` "
+            f"at {sizes}, the element at ({where}) lies at element {offset(mine, at)} by `store` "
             f"and at {offset(theirs, at)} by this clause"
         )
-    raise _Unequal("the two maps differ", effect, _store_line(theirs, mine, template))
+    raise _Unequal("the two maps differ", effect, help)
 
 
 def _permutation(clause: nodes.SameAsTorch, scope: Scope, bits: int) -> tuple[int, ...]:
@@ -108,27 +150,77 @@ def _permutation(clause: nodes.SameAsTorch, scope: Scope, bits: int) -> tuple[in
     order = tuple(value_at(e, scope, {}, bits) for e in clause.permute)
     if any(i is None for i in order) or sorted(i for i in order if i is not None) != list(range(len(clause.view))):
         written = ", ".join(expr_text(e) for e in clause.permute)
-        raise _Unequal(f"permute({written}) does not order the {len(clause.view)} dims of the view")
+        raise _Unequal(
+            f"permute({written}) does not order the {len(clause.view)} dims of the view",
+            help=f"name each of 0 to {len(clause.view) - 1} once",
+            span=clause.permute[0].span.to(clause.permute[-1].span),
+        )
     return tuple(i for i in order if i is not None)
 
 
-def _generic_extents(exprs: tuple[nodes.Expr, ...], template: Template, scope: Scope, bits: int) -> tuple[int, ...]:
-    """Return padded extents whose free sizes are distinct primes times what the clause divides by."""
-    factor = prod(literals(exprs, scope, bits))
+def _multiples(model: LayoutModel, bits: int) -> tuple[int, ...]:
+    """Return per axis what every legal padded extent is a multiple of, and the extent itself where it is fixed."""
     result = []
-    for axis, prime in zip(template.axes, PRIMES * (1 + len(template.axes) // len(PRIMES)), strict=False):
-        sized = axis.sized.at(bits)
-        multiple = lcm(sized, axis.pad_to.at(bits)) if axis.pad_to is not None else sized
-        result.append(sized if axis.is_fixed else multiple * factor * prime)
+    for axis in model.template.axes:
+        multiple = axis.sized.at(bits)
+        if not axis.is_fixed and axis.pad_to is not None:
+            multiple = lcm(multiple, axis.pad_to.at(bits))
+        elif not axis.is_fixed:
+            multiple = lcm(multiple, *(_modulus(rule.condition, axis.name, bits) for rule in model.rules))
+        result.append(multiple)
     return tuple(result)
 
 
-def _small_extents(clause: nodes.SameAsTorch, template: Template, scope: Scope, bits: int) -> tuple[int, ...] | None:
-    """Return the smallest extents, of two tiles or more, at which the clause can be evaluated."""
+def _modulus(condition: Comparison, axis: str, bits: int) -> int:
+    """Return n of a condition `axis % n == 0`, 1 for any other."""
+    match condition:
+        case Comparison(Op("%", Var(name), divisor), "==", Num(0)) if name == axis and _is_number(divisor):
+            return evaluate(divisor, {"bits": bits}) or 1
+    return 1
+
+
+def _is_number(term: Term) -> bool:
+    """Return whether a term names nothing but the element width."""
+    match term:
+        case Op(_, left, right):
+            return _is_number(left) and _is_number(right)
+        case Num() | Var("bits"):
+            return True
+    return False
+
+
+def _generic_extents(template: Template, multiples: tuple[int, ...]) -> tuple[int, ...]:
+    """Return padded extents whose free sizes are distinct primes times what every legal extent is a multiple of."""
+    axes = zip(template.axes, multiples, PRIMES[: len(multiples)], strict=True)
+    return tuple(multiple if axis.is_fixed else multiple * prime for axis, multiple, prime in axes)
+
+
+def _check_whole(
+    clause: nodes.SameAsTorch, template: Template, multiples: tuple[int, ...], scope: Scope, bits: int
+) -> None:
+    """Raise _Unequal for a dim of the view that is no whole number at the smallest legal extents."""
+    env = {axis.name: n for axis, n in zip(template.axes, multiples, strict=True)}
+    for expr in clause.view:
+        dim = value_at(expr, scope, env, bits)
+        if dim is None or dim < 1:
+            used = [f"{axis.name} = {env[axis.name]}" for axis in template.axes if mentions(expr, (axis.name,))]
+            where = f"where {', '.join(used)}, which is legal" if used else "at any extent"
+            raise _Unequal(
+                f"`{expr_text(expr)}` is no whole number of 1 or more {where}",
+                help="divide by what every legal extent is a multiple of, or `require` more",
+                span=expr.span,
+            )
+
+
+def _small_extents(
+    clause: nodes.SameAsTorch, template: Template, multiples: tuple[int, ...], scope: Scope, bits: int
+) -> tuple[int, ...] | None:
+    """Return small extents, of two tiles or more, at which the clause can be evaluated."""
     for tiles in range(2, 65):
+        smallest = smallest_extents(template, bits, tiles)
         extents = tuple(
-            n * (axis.pad_to.at(bits) if axis.pad_to is not None and not axis.is_fixed else 1)
-            for axis, n in zip(template.axes, smallest_extents(template, bits, tiles), strict=True)
+            n if axis.is_fixed else lcm(n, multiple)
+            for axis, n, multiple in zip(template.axes, smallest, multiples, strict=True)
         )
         env = {axis.name: n for axis, n in zip(template.axes, extents, strict=True)}
         if sum(extents) > SCANNED:
@@ -180,7 +272,7 @@ def _torch_layout(
     return Layout(extents, extents, tuple(digits[i] for i in order), None, prod(extents))
 
 
-def _store_line(theirs: Layout, mine: Layout, template: Template) -> str:
+def _store_line(theirs: Layout, mine: Layout) -> str:
     """Return the `store` line that another map describes in this layout's digits, or nothing where they do not fit."""
     names: list[str] = []
     for digit in theirs.digits:
@@ -201,9 +293,7 @@ def _store_line(theirs: Layout, mine: Layout, template: Template) -> str:
 def _prove_lane(clause: nodes.SameAsLane, model: LayoutModel, scope: Scope, bits: int) -> None:
     """Raise _Unequal unless lanes, bytes and what they hold are as the store order has them."""
     template = model.template
-    exprs = (clause.lane, clause.byte, *(h.value for h in clause.holds))
-    extents = _generic_extents(exprs, template, scope, bits)
-    layout = bind(template, extents, bits)
+    layout = bind(template, _generic_extents(template, _multiples(model, bits)), bits)
     groups = {g.label: g for g in fold(template, layout)}
     lane, byte = groups.get("lane"), groups.get("byte")
     if lane is None or byte is None:
@@ -214,42 +304,66 @@ def _prove_lane(clause: nodes.SameAsLane, model: LayoutModel, scope: Scope, bits
     free = [d.name for d in (*lane.digits, *byte.digits) if sizes[d.name] is None]
     if free:
         raise _Unequal(f"`{free[0]}` has no size, so that lanes cannot be counted", help=f"give `{free[0]}` a size")
-    env = {axis.name: n for axis, n in zip(template.axes, extents, strict=True)}
     digits = {d.name: d for d in layout.digits}
     for label, group, expr in (("lane", lane, clause.lane), ("byte", byte, clause.byte)):
-        wanted = {d.name: d.stride // group.step for d in group.digits if d.size > 1}
-        said = {n: c for n, c in linear(expr, digits.keys(), scope, env, bits).items() if not n or digits[n].size > 1}
+        said = _factors(expr, digits, scope, bits)
         order = sorted((n for n in said if n), key=lambda n: -said[n])
-        _match(label, wanted, said, layout, template, f"the clause describes `{label} {' '.join(order)}`")
-    held = {h.axis.text: h for h in clause.holds}
+        help = f"the clause describes `{label} {' '.join(order)}`"
+        _match(label, _positions(group), said, layout, template, help, expr.span)
+    held: dict[str, nodes.Holds] = {}
+    for holds in clause.holds:
+        if holds.axis.text in held or holds.axis.text not in model.axes:
+            why = "twice" if holds.axis.text in held else "which is no axis of this layout"
+            raise _Unequal(f"`holds` names {holds.axis.text}, {why}", help="name each axis once", span=holds.span)
+        held[holds.axis.text] = holds
     for index, axis in enumerate(template.axes):
         if axis.name not in held:
             raise _Unequal(
                 f"it does not say which {axis.name} a lane holds", help=f"add `{axis.name} ...` after `holds`"
             )
         wanted = {d.name: d.weight for d in layout.digits if d.axis == index and d.size > 1}
-        found = linear(held[axis.name].value, digits.keys(), scope, env, bits)
-        said = {n: c for n, c in found.items() if not n or digits[n].size > 1}
-        _match(axis.name, wanted, said, layout, template, "")
-    extra = [name for name in held if name not in env]
-    if extra or len(held) != len(clause.holds):
-        raise _Unequal(f"`holds` names {', '.join(extra) or 'an axis twice'}")
+        said = _factors(held[axis.name].value, digits, scope, bits)
+        _match(axis.name, wanted, said, layout, template, "", held[axis.name].value.span)
+
+
+def _factors(expr: nodes.Expr, digits: dict[str, Digit], scope: Scope, bits: int) -> dict[str, int]:
+    """Return what each digit of more than one step counts in an expression, the constant under the empty name."""
+    found = linear(expr, digits.keys(), scope, bits)
+    return {name: count for name, count in found.items() if not name or digits[name].size > 1}
+
+
+def _positions(group: FoldGroup) -> dict[str, int]:
+    """Return what one step of each digit counts in the group's positions."""
+    counts: dict[str, int] = {}
+    inside = 1
+    for digit in reversed(group.digits):
+        if digit.size > 1:
+            counts[digit.name] = inside
+        inside *= digit.size
+    return counts
 
 
 def _match(
-    what: str, wanted: dict[str, int], said: dict[str, int], layout: Layout, template: Template, help: str
+    what: str,
+    wanted: dict[str, int],
+    said: dict[str, int],
+    layout: Layout,
+    template: Template,
+    help: str,
+    span: Span,
 ) -> None:
     """Raise _Unequal at the first digit whose factor in the clause is not the store order's."""
     if said.get("", 0):
-        raise _Unequal(f"`{what}` begins at {said['']}, not at 0")
+        raise _Unequal(f"`{what}` begins at {said['']}, not at 0", help=f"leave out the {said['']}", span=span)
     for digit in reversed(layout.digits):
         mine, theirs = wanted.get(digit.name, 0), said.get(digit.name, 0)
-        if mine != theirs:
-            at = ", ".join(
-                f"{axis.name} {digit.weight if i == digit.axis else 0}" for i, axis in enumerate(template.axes)
-            )
-            raise _Unequal(
-                f"`{digit.name}` counts {theirs} in `{what}`, not {mine}",
-                f"the element at ({at}) is {what} {mine} by `store` and {what} {theirs} by this clause",
-                help,
-            )
+        if mine == theirs:
+            continue
+        at = ", ".join(f"{axis.name} {digit.weight if i == digit.axis else 0}" for i, axis in enumerate(template.axes))
+        where = f"({at})" if digit.weight < min(PRIMES) else f"({digit.name} 1, all else 0)"
+        raise _Unequal(
+            f"`{digit.name}` counts {theirs} in `{what}`, not {mine}",
+            f"the element at {where} has {what} {mine} by `store` and {what} {theirs} by this clause",
+            help or f"write `{mine}*{digit.name}`" if mine > 1 else help,
+            span,
+        )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mono_gen.algebra.monomial import Size
 from mono_gen.algebra.template import Template, padded_extent
+from mono_gen.diagnostics.model import Label
 from mono_gen.formats import Format
 from mono_gen.model import AxisExtent, LayoutModel, Segment
 from mono_gen.resolve.integers import Scope, extent
-from mono_gen.resolve.names import check_member_name
-from mono_gen.resolve.report import Report, near
+from mono_gen.resolve.report import Report
 from mono_gen.syntax import nodes
+from mono_gen.syntax.source import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ def plan_segments(
             "unknown-name",
             clause.axis.span,
             f"`{clause.axis.text}` is no axis of this field",
-            help=near(clause.axis.text, names),
+            label="unknown",
+            help=report.near(clause.axis.text, names),
         )
         return None
     axis = len(extents) - len(names) + names.index(clause.axis.text)
@@ -50,12 +53,16 @@ def plan_segments(
         return None
     if isinstance(whole, str):
         report.error(
-            "segments-fill", clause.span, f"axis `{clause.axis.text}` is run-time dim `{whole}`, of any length"
+            "segments-fill",
+            clause.axis.span,
+            f"axis `{clause.axis.text}` is run-time dim `{whole}`, which segments of fixed length cannot fill",
+            label="not of a fixed length",
+            help="leave the segments out, or make the axis a number",
         )
         return None
     total = sum(lengths)
     if total != whole:
-        sums = " + ".join(str(n) for n in lengths)
+        sums = " + ".join(str(n) for n in lengths) if len(lengths) <= 8 else f"{len(lengths)} lengths"
         report.error(
             "segments-fill",
             clause.span,
@@ -66,7 +73,8 @@ def plan_segments(
             help="segments fill the axis exactly",
         )
         return None
-    if axis == len(extents) - 1 and form.block and not _whole_blocks(clause, lengths, form, report):
+    unit = form.block or (2 if form.data.bits == 4 else 0)
+    if axis == len(extents) - 1 and unit and not _whole_blocks(clause, lengths, unit, report):
         return None
     pad_to = layout.template.axes[names.index(clause.axis.text)].pad_to if layout is not None else None
     if clause.pad_each and pad_to is None:
@@ -74,26 +82,42 @@ def plan_segments(
             "pad-each",
             clause.span,
             f"`pad each` on axis `{clause.axis.text}`, which the layout does not pad",
+            label="would have no effect",
             help="pad the axis in the layout, or leave `pad each` out",
         )
         return None
-    multiple = pad_to.at(form.data.bits) if pad_to is not None and clause.pad_each else 1
+    multiple = _multiple(pad_to, form.data.bits) if clause.pad_each else 1
     return SegmentPlan(axis, _ranges(clause.parts, lengths, multiple), clause.pad_each)
+
+
+def _multiple(pad_to: Size | None, bits: int) -> int:
+    """Return the multiple of a pad in elements; 1 where the width is not legal, which is reported elsewhere."""
+    return pad_to.at(bits) if pad_to is not None and pad_to.is_whole(bits) else 1
 
 
 def _lengths(clause: nodes.Segments, scope: Scope, report: Report) -> list[int] | None:
     """Return the length of each segment."""
-    seen: set[str] = set()
+    seen: dict[str, Span] = {}
     lengths: list[int] = []
     for part in clause.parts:
-        check_member_name(part.name, "a segment", report)
         if part.name.text in seen:
-            report.error("duplicate-name", part.name.span, f"segment `{part.name.text}` is named twice")
+            report.error(
+                "duplicate-name",
+                part.name.span,
+                f"segment `{part.name.text}` is named twice",
+                label="the second one",
+                also=(Label(seen[part.name.text], "the first one"),),
+                help="give every segment a name of its own",
+            )
             return None
-        seen.add(part.name.text)
+        seen[part.name.text] = part.name.span
         if part.size is None:
             report.error(
-                "segments-fill", part.name.span, f"segment `{part.name.text}` has no length", help="write `name:LENGTH`"
+                "segments-fill",
+                part.name.span,
+                f"segment `{part.name.text}` has no length",
+                label="how many elements?",
+                help="write `name:LENGTH`",
             )
             return None
         length = extent(part.size, scope, report, f"segment {part.name.text}")
@@ -103,18 +127,24 @@ def _lengths(clause: nodes.Segments, scope: Scope, report: Report) -> list[int] 
     return lengths
 
 
-def _whole_blocks(clause: nodes.Segments, lengths: list[int], form: Format, report: Report) -> bool:
-    """Report a segment of the last axis that cuts a block of elements sharing a scale."""
+def _whole_blocks(clause: nodes.Segments, lengths: list[int], unit: int, report: Report) -> bool:
+    """Report a segment of the last axis that cuts a block of elements sharing a scale, or a byte of two elements."""
+    shared = "scale" if unit > 2 else "byte"
+    what = f"the scale's block of {unit}" if unit > 2 else "the 2 elements that share a byte"
+    before = 0
     for part, length in zip(clause.parts, lengths, strict=True):
-        if length % form.block:
+        if length % unit:
             report.error(
                 "segment-cuts-block",
                 part.span,
-                f"segment `{part.name.text}` has {length} elements, no multiple of the scale's block of {form.block}",
-                label=f"{length} % {form.block} = {length % form.block}",
-                effect=f"one scale would serve the end of `{part.name.text}` and the start of the next segment",
+                f"segment `{part.name.text}` has {length} elements, no multiple of {what}",
+                label=f"{length} % {unit} = {length % unit}",
+                effect=f"{shared} {(before + length) // unit} of a row would serve the end of `{part.name.text}` and "
+                "what follows",
+                help=f"make segments multiples of {unit}",
             )
             return False
+        before += length
     return True
 
 
@@ -150,10 +180,11 @@ def scale_segments(
                 "pad-each",
                 item.names[-1].span,
                 f"`pad each` pads the segments of {item.names[0].text}, but the scale's layout does not pad that axis",
+                label="segments of the scale would not move",
                 help="give the scale a layout that pads the axis",
             )
             return SegmentPlan()
-        multiple = pad_to.at(8)
+        multiple = _multiple(pad_to, form.scale.bits if form.scale is not None else 8)
     begin = stored = 0
     result = []
     for segment, length in zip(plan.segments, lengths, strict=True):
