@@ -51,11 +51,11 @@ def plan_specs(
     """
     loaded, problems = load(paths)
     report = Report(list(problems))
-    _check_overrides(loaded, overrides)
     resolved = _resolve(loaded, overrides, report)
     _check_spec_names(loaded, report)
     if report.has_errors:
         raise SpecError(tuple(report.found))
+    _check_overrides(loaded, overrides)
     plans = []
     for file in loaded:
         model = resolved[file.path].model

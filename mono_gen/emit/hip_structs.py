@@ -100,7 +100,8 @@ def _table(struct: str, table: TableModel) -> TableView:
     absent = f", optional {table.optional}" if table.optional else ""
     asserts = [*sampled(f"sizeof({whole}) == {POINTER_BYTES * len(table.members)}", 0)]
     for index, name in enumerate(table.members):
-        asserts += sampled(f"MONO_OFFSETOF({whole}, {name}) == {POINTER_BYTES * index}", 0)
+        size = f"sizeof({whole}::{name}) == {POINTER_BYTES}"  # padding would hide a narrower member from the offsets
+        asserts += sampled(f"MONO_OFFSETOF({whole}, {name}) == {POINTER_BYTES * index} && {size}", 0)
     return TableView(
         table.name,
         comment([*(table.doc.split("\n") if table.doc else []), f"{table.place}  args{absent}"], 4),

@@ -270,7 +270,8 @@ def _table(plan: StructPlan, table: TableModel) -> Lines:
     doc = table.doc.splitlines() or [f"Return the addresses that kernels take as {table.name}, in this order."]
     lines = [f"def {table.name}({args}) -> torch.Tensor{maybe}:", *_docstring(doc)]
     if table.optional:
-        first = next(m for m in table.members if m not in table.extras)
+        optional = {t.model.name for f in plan.fields if f.model.optional == table.optional for t in f.tensors}
+        first = next(m for m in table.members if m in optional)
         lines += [f"    if self.{first} is None:", "        return None"]
     entries = [f"({quoted(m)}, {m if m in table.extras else f'self.{m}'})," for m in table.members]
     lines += ["    return runtime.address_table(", f"        {quoted(table.name)},", "        ("]

@@ -10,25 +10,28 @@ MEMBERS = frozenset(
     (
         *("offset", "inner", "base", "lane", "tile", "digits", "select", "bytes", "item", "shape", "bits", "out"),
         *("runtime", "torch", "load", "cls", "self", "fields", "nbytes", "from_layer", "struct_id", "field_ids"),
-        *("segments", "layout_ids", "dataclass", "kBytes", "kId", "kLanes", "kLaneBytes", "kTileBytes", "kBits"),
-        *(
-            "kElements",
-            "kFill",
-            "kFieldIds",
-            "kStructId",
-            "kFieldCount",
-            "MonoUnsupported",
-            "RUNTIME_ABI",
-            "Any",
-            "ClassVar",
-        ),
+        *("segments", "tensors", "refresh", "timeout_s", "LAYOUTS", "dataclass", "kBytes", "kId", "kLanes", "kBits"),
+        *("kLaneBytes", "kTileBytes", "kElements", "kFill", "kFieldIds", "kStructId", "kFieldCount"),
+        *("MonoUnsupported", "RUNTIME_ABI", "Any", "ClassVar", "staticmethod", "classmethod", "property"),
         *("mono", "detail", "std", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t"),
-        *("uint64_t", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t", "staticmethod", "classmethod", "property"),
+        *("uint64_t", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t"),
     )
 )
 """What a generated class or module defines under its own names (design: member names are refused in a spec)."""
 
-PREFIXES = ("kStep_", "kSize_", "kBegin_", "kEnd_", "kExtent_", "kPadded", "pack_", "unpack_", "offset_", "MONO_")
+PREFIXES = (
+    "kStep_",
+    "kSize_",
+    "kBegin_",
+    "kEnd_",
+    "kExtent_",
+    "kPadded",
+    "pack_",
+    "unpack_",
+    "offset_",
+    "storage_",
+    "MONO_",
+)
 
 
 NAMESPACES = frozenset(("mono", "std", "detail", "torch", "runtime"))
