@@ -107,7 +107,7 @@ def _samples(model: TensorModel, strides: tuple[int, ...]) -> tuple[Sample, ...]
 
 
 def _batch_coordinate(extent: int | str, number: int, is_last: bool) -> int:
-    """Return a batch coordinate for sample `number`; of a fixed dim the last sample has the last: the largest offset."""
+    """Return a batch coordinate for sample `number`: of a fixed dim, the last sample is at its end."""
     if isinstance(extent, str):
         return min(number, 1)
     return extent - 1 if is_last else min(number, extent - 1)

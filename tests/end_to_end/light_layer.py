@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -38,6 +39,9 @@ PATHS = {
 }
 """Where each tensor of SparseMoeLayer comes from, by its name; the experts stand at `experts` itself."""
 
+CONVERTED = ("w_qkv", "s_qkv", "w_o", "s_o", "gate", "sh_w13", "sh_s13", "sh_w2", "sh_s2")
+"""The tensors that a converter reads; the others are views."""
+
 E4M3, E8M0, FP4 = torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2
 
 
@@ -65,15 +69,22 @@ def specimens(experts: int) -> dict[str, torch.Tensor]:
         "sh_w2": ((hidden, s.INTER), E4M3),
         "sh_s2": ((hidden, s.INTER // 32), E8M0),
     }
-    large = ("w13", "s13", "w2", "s2")
-    return {
-        name: empty(shape, dtype)
-        if name in large
-        else torch.zeros(shape, dtype=torch.uint8).view(dtype)
-        if dtype.itemsize == 1
-        else torch.zeros(shape, dtype=dtype)
-        for name, (shape, dtype) in shapes.items()
-    }
+    return {name: _specimen(name, shape, dtype) for name, (shape, dtype) in shapes.items()}
+
+
+def _specimen(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Return zeros, the same ones always where a converter only reads them; of experts, what memory held."""
+    if name in ("w13", "s13", "w2", "s2"):
+        return empty(shape, dtype)
+    if name in CONVERTED:
+        return zeros(shape, dtype)
+    return zeros(shape, dtype).clone()
+
+
+@cache
+def zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Return zeros; torch makes none of float4 and e8m0 itself."""
+    return torch.zeros((*shape[:-1], shape[-1] * dtype.itemsize), dtype=torch.uint8).view(dtype)
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

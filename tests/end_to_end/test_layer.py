@@ -15,13 +15,12 @@ from rich.progress import Progress
 from mono_gen.pipeline import generate
 from mono_gen.runtime import MonoUnsupported
 from tests.conftest import ROOT, load_generated
-from tests.end_to_end.light_layer import E4M3, E8M0, FP4, PATHS, at, drop, empty, light_layer, put, specimens
+from tests.end_to_end.light_layer import CONVERTED, E4M3, E8M0, FP4, PATHS, at, drop, empty, light_layer, put, specimens
 from tools.demo import __main__ as demo
 from tools.demo import sources as s
 from tools.demo.sources import Sources, build_sources
 from tools.demo.stand_in import Part, build_layer
 
-CONVERTED = ("w_qkv", "s_qkv", "w_o", "s_o", "gate", "sh_w13", "sh_s13", "sh_w2", "sh_s2")
 VIEWS = tuple(name for name in PATHS if name not in CONVERTED)
 Problems = set[tuple[str, str]]
 
@@ -112,8 +111,9 @@ def _refill_experts(layer: Part, src: Sources) -> None:
 # --- refusals ---
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def tensors() -> dict[str, torch.Tensor]:
+    """Return new memory: what one load was told of a tensor, the next would know."""
     return specimens(s.ROUTED)
 
 
@@ -346,7 +346,6 @@ def test_every_problem_of_a_layer_stands_in_one_refusal(
     text = str(refusal.value)
     assert text.startswith("SparseMoeLayer (minimax_m3.layout): 10 problems")
     assert all(name in text for name in ("g_in", "expected bfloat16", "found float16", "2559 x 192"))
-    assert len(text.splitlines()) == 11
 
 
 # --- the struct ---
@@ -357,7 +356,8 @@ def test_the_struct_is_frozen_and_keyword_only_and_compares_by_identity(minimax_
     params = struct.__dataclass_params__
     assert params.frozen and not params.eq
     assert all(f.kw_only for f in dataclasses.fields(struct))
-    assert [f.name for f in dataclasses.fields(struct)] == ["E", "POS", "BLOCKS", *PATHS]
+    names = [f.name for f in dataclasses.fields(struct) if not f.name.startswith("_")]
+    assert names == ["E", "POS", "BLOCKS", *PATHS]
     assert set(struct.field_ids) == set(PATHS)
     assert struct.segments["w13"] == {"gate": (0, 768), "up": (768, 1536)} == struct.segments["sh_s13"]
 

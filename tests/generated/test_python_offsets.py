@@ -289,8 +289,7 @@ def faults(function: ast.FunctionDef) -> list[str]:
 
     if function.args.defaults or function.args.kwonlyargs or function.args.vararg or function.args.kwarg:
         found.append("arguments that are not positional")
-    body = function.body[1:] if ast.get_docstring(function) else function.body
-    for statement in body:
+    for statement in function.body[1:] if ast.get_docstring(function) else function.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 expression(value)
@@ -298,9 +297,10 @@ def faults(function: ast.FunctionDef) -> list[str]:
             case ast.If(
                 test=ast.Compare(left=ast.Name(id="bits"), ops=[ast.Eq()], comparators=[ast.Constant(value=4)]),
                 body=[ast.Return(value=value)],
-                orelse=[],
+                orelse=[ast.Return(value=other)],  # `triton.jit` takes no return beside an `if` without an `else`
             ):
                 returned(value)
+                returned(other)
             case ast.Return(value=value):
                 returned(value)
             case _:
@@ -329,6 +329,7 @@ def test_offset_functions_are_pure_integer_arithmetic(name: str) -> None:
         "row += 1\n    return row",
         "return shape[0] * row",
         "return row << 2",
+        "if bits == 4:\n        return row\n    return k",
         "return 1.5 * row",
     ],
 )
