@@ -1171,23 +1171,24 @@ static_assert(SparseMoeLayer::sh_s2::offset(6143, 0) == 146749);
 static_assert(SparseMoeLayer::sh_s2::offset(0, 23) == 706);
 static_assert(SparseMoeLayer::sh_s2::offset(6143, 23) == 147455);
 static_assert(sizeof(SparseMoeLayer::sh_args) == 32);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::sh_args, sh_w13) == 0);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::sh_args, sh_s13) == 8);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::sh_args, sh_w2) == 16);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::sh_args, sh_s2) == 24);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::sh_args, sh_w13) == 0 && sizeof(SparseMoeLayer::sh_args::sh_w13) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::sh_args, sh_s13) == 8 && sizeof(SparseMoeLayer::sh_args::sh_s13) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::sh_args, sh_w2) == 16 && sizeof(SparseMoeLayer::sh_args::sh_w2) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::sh_args, sh_s2) == 24 && sizeof(SparseMoeLayer::sh_args::sh_s2) == 8);
 static_assert(sizeof(SparseMoeLayer::k1_args) == 96);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, ar) == 0);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_in) == 8);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, w_qkv) == 16);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, s_qkv) == 24);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_q) == 32);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_k) == 40);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_iq) == 48);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_ik) == 56);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, cos_sin) == 64);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, index_cache) == 72);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, iq_out) == 80);
-static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, scratch) == 88);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, ar) == 0 && sizeof(SparseMoeLayer::k1_args::ar) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_in) == 8 && sizeof(SparseMoeLayer::k1_args::g_in) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, w_qkv) == 16 && sizeof(SparseMoeLayer::k1_args::w_qkv) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, s_qkv) == 24 && sizeof(SparseMoeLayer::k1_args::s_qkv) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_q) == 32 && sizeof(SparseMoeLayer::k1_args::g_q) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_k) == 40 && sizeof(SparseMoeLayer::k1_args::g_k) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_iq) == 48 && sizeof(SparseMoeLayer::k1_args::g_iq) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, g_ik) == 56 && sizeof(SparseMoeLayer::k1_args::g_ik) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, cos_sin) == 64 && sizeof(SparseMoeLayer::k1_args::cos_sin) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, index_cache) == 72 && sizeof(SparseMoeLayer::k1_args::index_cache)
+        == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, iq_out) == 80 && sizeof(SparseMoeLayer::k1_args::iq_out) == 8);
+static_assert(MONO_OFFSETOF(SparseMoeLayer::k1_args, scratch) == 88 && sizeof(SparseMoeLayer::k1_args::scratch) == 8);
 
 // The wider fused projection of indexer context parallelism: every rank's index q head, gathered once at build time.
 // minimax_m3.layout:125

@@ -71,12 +71,21 @@ def flat_product(factors: Sequence[Term]) -> Term:
 def comment(lines: Sequence[str], indent: int) -> tuple[str, ...]:
     """Return `//` lines, long ones broken between words; no character in them continues or hides a line."""
     width = COLUMNS - indent - 3
-    parts = [part for line in lines for part in textwrap.wrap(_plain(line), width, break_on_hyphens=False) or [""]]
+    parts = [part for line in lines for part in _wrapped(_plain(line), width)]
     return tuple(" " * indent + f"// {_ended(part)}".rstrip() for part in parts)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Return a line broken between words where it is too long."""
+    if len(line) <= width:
+        return [line]
+    return textwrap.wrap(line, width, break_on_hyphens=False) or [""]
 
 
 def _plain(line: str) -> str:
     """Return a line without control, format and direction characters: they are named instead."""
+    if line.isascii() and line.isprintable():
+        return line
     return "".join(f"<U+{ord(c):04X}>" if unicodedata.category(c) in _HIDDEN else c for c in line)
 
 
@@ -90,6 +99,8 @@ def statement(code: str, indent: int) -> tuple[str, ...]:
 
     Requires: no string literal stands in it.
     """
+    if indent + len(code) <= COLUMNS:
+        return (" " * indent + code,)
     return tuple(
         textwrap.wrap(
             code,

@@ -47,7 +47,7 @@ def in_turns(*runs: Callable[[], object]) -> list[float]:
     times: list[list[float]] = [[] for _ in runs]
     for _ in range(ROUNDS):
         for run, column in zip(runs, times, strict=True):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             start.record()
             run()
             end.record()
