@@ -4,9 +4,11 @@ from mono_gen.runtime.dims import MISSING, Dim, times
 from mono_gen.runtime.errors import MonoUnsupported, Problem
 from mono_gen.runtime.exchange import GATHER_TIMEOUT_S
 from mono_gen.runtime.fields import FieldInfo, TensorInfo
-from mono_gen.runtime.files import load, save
+from mono_gen.runtime.files import load as _load_file
+from mono_gen.runtime.files import save
 from mono_gen.runtime.gather import gather
 from mono_gen.runtime.guess import Guess, guess_layout
+from mono_gen.runtime.ids import require_ids
 from mono_gen.runtime.layouts import LayoutRef, Storage, layout_named, register_layout
 from mono_gen.runtime.ledger import Record, record_of
 from mono_gen.runtime.load import Load
@@ -16,7 +18,7 @@ from mono_gen.runtime.recheck import Seal, recheck, seal, verify_all
 from mono_gen.runtime.recorded import attest, pack_recorded, unpack_recorded
 from mono_gen.runtime.refresh import refresh
 from mono_gen.runtime.segments import pad_segments
-from mono_gen.runtime.tables import address_table, nbytes
+from mono_gen.runtime.tables import address_table, nbytes, recheck_table
 
 __all__ = [
     "GATHER_TIMEOUT_S",
@@ -51,10 +53,12 @@ __all__ = [
     "pad_segments",
     "quantize_ptpc_fp8",
     "recheck",
+    "recheck_table",
     "record_of",
     "refresh",
     "register_layout",
     "require_abi",
+    "require_ids",
     "require_legal",
     "save",
     "seal",
@@ -64,6 +68,8 @@ __all__ = [
     "unpack_recorded",
     "verify_all",
 ]
+
+load = _load_file  # bound last: importing the submodule of this name binds it, too
 
 RUNTIME_ABI = 1  # raised with every change that a module generated before it would not survive
 

@@ -1,58 +1,82 @@
 """Fingerprints: a hash of a tensor's bytes, keyed by position, the same on every device, with no synchronisation.
 
-The hash of word w at index i is a mix of w and i; the fingerprint is the sum of the hashes, so that devices may add in
-any order. A byte changed, two words exchanged, a tile moved: each changes it, but for a chance of 2^-64.
+Word w at index i of a chunk is mixed with two keys of i, by steps that lose nothing of w: a changed word always changes
+its hash. A chunk's hashes are summed, in any order, and the sums of chunks are carried into each other in theirs. Two
+changed words, exchanged words or moved tiles cancel with a chance of about 2^-31 where only their top bits differ, and
+of 2^-64 where they are unlike. It is no defence against somebody who wants to be missed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
+
+from mono_gen.frozen import frozen
 
 SAMPLE_ABOVE_BYTES = 64 << 20
 """CPU tensors above this are sampled: reading them whole takes seconds a layer."""
 
 SAMPLES_AN_ITEM = 64
 SAMPLE_WORDS = 64
-_CHUNK_WORDS = 1 << 18
+"""Words a sample, at most; fewer where samples of this length would read more than an eighth of an item."""
+
+_CHUNK_WORDS = 1 << 15
+"""Words hashed together: what one CPU thread works through without waking others."""
+
+_DEVICE_CHUNKS = 128
+"""Chunks that a device hashes in one launch."""
+
 _KEY = -7046029254386353131  # odd, 2^64 / golden ratio
-_MIX = -4417276706812531889  # odd
+_MULTIPLIER = -4417276706812531889  # odd
+_CARRY = 6364136223846793005  # odd
+_LOW = (1 << 32) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fingerprint:
     """The hash of a tensor's bytes.
 
     value:   an int64 tensor of no axes on the tensor's device; reading it synchronises.
     sampled: whether it covers samples of every batch item, not every byte.
-    nbytes:  of the tensor.
     """
 
     value: torch.Tensor
     sampled: bool
-    nbytes: int
 
 
-def fingerprint(t: torch.Tensor, items: int = 1, *, whole: bool = False) -> Fingerprint:
+def fingerprint(t: torch.Tensor, items: int = 1, *, sampled: bool | None = None) -> Fingerprint:
     """Return the fingerprint of a dense tensor; work is enqueued, nothing waits.
 
-    items: the batch items in it, each of which is sampled at least 64 times where the tensor is sampled.
-    whole: every byte, however large the tensor is.
-    Law:   tests/runtime/test_content.py
+    items:   the batch items in it, each of which is sampled 64 times where the tensor is sampled.
+    sampled: samples of every item, or every byte; None: every byte, but for CPU tensors above 64 MiB.
+    Law:     tests/runtime/test_content.py
     """
     flat = t.detach().view(-1).view(torch.uint8)
-    sampled = not whole and t.device.type == "cpu" and t.nbytes > SAMPLE_ABOVE_BYTES
+    if sampled is None:
+        sampled = t.device.type == "cpu" and t.nbytes > SAMPLE_ABOVE_BYTES
     body = flat.numel() // 8 * 8
-    words = _words(flat[:body])
-    value = _sampled(words, items) if sampled else _whole(words)
+    if sampled:
+        return Fingerprint(_sampled(flat[:body], items), True)
+    value = _whole(_words(flat[:body]))
     if body < flat.numel():
         tail = torch.zeros(8, dtype=torch.uint8, device=t.device)
         tail[: flat.numel() - body] = flat[body:]
-        word = tail.view(torch.int64)
-        value = value + _mixed(word, torch.full_like(word, _wrapped(body // 8 * _KEY))).sum()
-    return Fingerprint(value, sampled, t.nbytes)
+        value = value * _CARRY + _mixed(tail.view(torch.int64), _keys(t.device)[:, :1]).sum()
+    return Fingerprint(value, False)
+
+
+def read_all(measured: Sequence[torch.Tensor]) -> list[list[int]]:
+    """Return the numbers of int64 tensors of one length each, after one wait a device."""
+    by_device: dict[torch.device, list[int]] = {}
+    for index, m in enumerate(measured):
+        by_device.setdefault(m.device, []).append(index)
+    values: list[list[int]] = [[] for _ in measured]
+    for indices in by_device.values():
+        for index, row in zip(indices, torch.stack([measured[i] for i in indices]).tolist(), strict=True):
+            values[index] = row
+    return values
 
 
 def _wrapped(value: int) -> int:
@@ -68,34 +92,78 @@ def _words(flat: torch.Tensor) -> torch.Tensor:
 
 
 def _whole(words: torch.Tensor) -> torch.Tensor:
-    """Return the sum of the hashes of all words."""
+    """Return the hash of all words: the sums of the chunks, each carried into the next by a multiplication."""
     total = torch.zeros((), dtype=torch.int64, device=words.device)
+    chunks = words.numel() // _CHUNK_WORDS
+    whole, rest = words[: chunks * _CHUNK_WORDS].view(chunks, _CHUNK_WORDS), words[chunks * _CHUNK_WORDS :]
     keys = _keys(words.device)
-    for start in range(0, words.numel(), _CHUNK_WORDS):
-        part = words[start : start + _CHUNK_WORDS]
-        total = total + _mixed(part, keys[: part.numel()] + _wrapped(start * _KEY)).sum()
+    step = 1 if words.device.type == "cpu" else _DEVICE_CHUNKS
+    x = torch.empty(min(step, max(chunks, 1)), _CHUNK_WORDS, dtype=torch.int64, device=words.device)
+    shifted = torch.empty_like(x)
+    for start in range(0, chunks, step):
+        part = whole[start : start + step]
+        sums = _mix(part, keys, x[: part.shape[0]], shifted[: part.shape[0]]).sum(-1)
+        total = total * _wrapped(_CARRY ** part.shape[0]) + (sums * _carries(words.device)[-part.shape[0] :]).sum()
+    if rest.numel():
+        total = total * _CARRY + _mixed(rest, keys[:, : rest.numel()]).sum()
     return total
 
 
-def _sampled(words: torch.Tensor, items: int) -> torch.Tensor:
-    """Return the sum of the hashes of words spread evenly over every item, its ends among them."""
-    per_item = words.numel() // max(items, 1)
-    last = max(per_item - SAMPLE_WORDS, 0)
-    starts = torch.arange(SAMPLES_AN_ITEM, device=words.device) * last // (SAMPLES_AN_ITEM - 1)
-    run = torch.arange(min(SAMPLE_WORDS, per_item), device=words.device)
-    item = torch.arange(max(items, 1), device=words.device) * per_item
-    index = (item[:, None, None] + starts[None, :, None] + run).reshape(-1)
-    return _mixed(words[index], index * _KEY).sum()
+def _mix(words: torch.Tensor, keys: torch.Tensor, x: torch.Tensor, shifted: torch.Tensor) -> torch.Tensor:
+    """Return the hash of each word under its two keys, in x; `shifted` is scratch. One to one for given keys."""
+    torch.bitwise_xor(words, keys[0], out=x)
+    torch.bitwise_right_shift(x, 32, out=shifted)  # copies the sign: masked, or a word and its complement were one
+    x.bitwise_xor_(shifted.bitwise_and_(_LOW)).mul_(keys[1])
+    torch.bitwise_right_shift(x, 32, out=shifted)
+    return x.bitwise_xor_(shifted.bitwise_and_(_LOW))
 
 
 def _mixed(words: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """Return the hash of each word under its key."""
-    x = words ^ keys
-    x = (x ^ (x >> 29)) * _MIX
-    return x ^ (x >> 32)
+    """Return the hash of each word under its two keys."""
+    x = torch.empty_like(words)
+    return _mix(words, keys, x, torch.empty_like(words))
+
+
+def _sampled(flat: torch.Tensor, items: int) -> torch.Tensor:
+    """Return the hash of words spread evenly over every item, its ends among them; at most an eighth of large items."""
+    total = torch.zeros((), dtype=torch.int64, device=flat.device)
+    items = max(items, 1)
+    per_item = flat.numel() // items // 8
+    run = min(max(per_item // (8 * SAMPLES_AN_ITEM), 1), SAMPLE_WORDS, per_item)
+    if not run:
+        return total
+    starts = torch.arange(SAMPLES_AN_ITEM, device=flat.device) * (per_item - run) // (SAMPLES_AN_ITEM - 1)
+    index = (starts[:, None] + torch.arange(run, device=flat.device)).view(-1)
+    keys = _keys(flat.device)[:, : index.numel()]
+    item_bytes = flat.numel() // items
+    aligned = item_bytes % 8 == 0 and flat.storage_offset() % 8 == 0 and flat.data_ptr() % 8 == 0
+    rows = flat[: items * item_bytes].view(items, item_bytes)
+    step = min(max(_CHUNK_WORDS // index.numel(), 1), _DEVICE_CHUNKS)
+    for start in range(0, items, step):
+        part = rows[start : start + step]
+        if aligned:
+            words = part.view(torch.int64).index_select(1, index)
+        else:
+            places = (index[:, None] * 8 + torch.arange(8, device=flat.device)).view(-1)
+            words = part.index_select(1, places).view(torch.int64)
+        sums = _mixed(words, keys[:, None, :].expand(2, words.shape[0], -1)).sum(-1)
+        total = total * _wrapped(_CARRY ** len(sums)) + (sums * _carries(flat.device)[-len(sums) :]).sum()
+    return total
 
 
 @lru_cache(maxsize=8)
 def _keys(device: torch.device) -> torch.Tensor:
-    """Return the keys of the first chunk of words."""
-    return torch.arange(_CHUNK_WORDS, dtype=torch.int64, device=device) * _KEY
+    """Return the two keys of each word of a chunk: what is mixed in, and an odd multiplier, unlike for all words."""
+    with torch.inference_mode(False):
+        added = torch.arange(1, _CHUNK_WORDS + 1, dtype=torch.int64, device=device) * _KEY
+        x = (added ^ ((added >> 31) & ((1 << 33) - 1))) * _MULTIPLIER
+        return torch.stack((added, (x ^ ((x >> 29) & ((1 << 35) - 1))) | 1))
+
+
+@lru_cache(maxsize=8)
+def _carries(device: torch.device) -> torch.Tensor:
+    """Return what the sums of a launch's chunks are multiplied by: the last by 1, each before by one carry more."""
+    powers = [_wrapped(_CARRY**n) for n in reversed(range(_DEVICE_CHUNKS))]
+    with torch.inference_mode(False):
+        host = torch.tensor(powers, dtype=torch.int64, device="cpu", pin_memory=device.type == "cuda")
+        return host.to(device, non_blocking=True)

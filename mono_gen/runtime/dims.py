@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from mono_gen.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Missing:
     """A value that was not there. `why` is empty where the problem has been reported already."""
 
@@ -40,7 +41,7 @@ class Dim:
         return self.name if self.bound is None else f"{self.bound} ({self.name})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Product:
     """A product of run-time dims and integers, worked out once the dims are bound."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
+import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from mono_gen.frozen import frozen, uncompared
 
 COLUMN_LIMIT = 56  # a wider cell is not padded for: it would push every other line off the screen
 REPR_LIMIT = 120
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """One thing that is not as the spec says.
 
@@ -25,7 +26,7 @@ class Problem:
     what: str
     expected: str
     found: str
-    help: str = dataclasses.field(default="", compare=False)
+    help: str = uncompared(default="")
 
     def line(self) -> str:
         """Return "field: what: expected ..., found ...; help", on one line."""
@@ -47,9 +48,20 @@ class MonoUnsupported(Exception):
         super().__init__(subject, self.problems)  # the arguments that unpickling calls the class with
 
     def __str__(self) -> str:
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        return self.table() if is_terminal else self.log_line()
+
+    def log_line(self) -> str:
+        """Return every problem on one line, for logs."""
         if len(self.problems) == 1:
             only = self.problems[0]
             return only.line() if only.field == self.subject else f"{self.subject}: {only.line()}"
+        return f"{self.subject}: {len(self.problems)} problems: {' | '.join(p.line() for p in self.problems)}"
+
+    def table(self) -> str:
+        """Return the problems one a line, in columns, for people."""
+        if len(self.problems) == 1:
+            return self.log_line()
         return "\n".join((f"{self.subject}: {len(self.problems)} problems", *_table(self.problems)))
 
 

@@ -2,26 +2,27 @@
 
 Messages go through the group's store with a timeout of our own: a rank that died, is late, or brings something else
 is named on every rank that is left. Each rank says what it brings, reads all others, then says whether it agrees; a
-rank that comes late finds that the others gave up.
+rank that comes late finds that the others gave up. The store itself must answer: where its process died, that is said;
+where its process was stopped and not ended, torch waits for it with the timeout that the store was made with.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from mono_gen.frozen import frozen
 from mono_gen.runtime.errors import Problem
 
 GATHER_TIMEOUT_S = 60.0
 """How long ranks wait for each other where the caller does not say."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """What a rank brings to the gathers of a struct.
 
@@ -48,20 +49,19 @@ class Message:
         return len(self.order)
 
 
-_COUNTS: dict[str, int] = {}
-_LOCK = threading.Lock()
-
-
 def agree(message: Message, group: torch.distributed.ProcessGroup, timeout_s: float) -> tuple[Problem, ...]:
     """Return what keeps the ranks from gathering, naming them; empty when all bring the same, in time.
 
     Every rank that is left gets an answer within the timeout, one that comes late, too.
     Law:  tests/runtime/test_exchange.py
     """
-    store, prefix = _store(), _prefix(group)
     deadline = time.monotonic() + timeout_s
     try:
-        store.set(f"{prefix}/says/{message.rank}", json.dumps(asdict(message)))
+        store, prefix = _round(group, "agree", message.rank, ("says", "agrees"))
+        store.set(
+            f"{prefix}/says/{message.rank}",
+            json.dumps({name: getattr(message, name) for name in message.__match_args__}),
+        )
         said, missing = _collect(store, f"{prefix}/says", message.world, deadline)
         problems = [_absent(rank, timeout_s) for rank in missing]
         problems += [p for rank, text in said.items() for p in _differences(message, rank, json.loads(text))]
@@ -82,9 +82,25 @@ def exchange_digests(group: torch.distributed.ProcessGroup, rank: int, digest: s
 
     Raises: RuntimeError, where the store is gone.
     """
-    store, prefix = _store(), _prefix(group)
-    store.set(f"{prefix}/digest/{rank}", digest)
-    return _collect(store, f"{prefix}/digest", torch.distributed.get_world_size(group), deadline)[0]
+    store, prefix = _round(group, "digest", rank, ("says",))
+    store.set(f"{prefix}/says/{rank}", digest)
+    return _collect(store, f"{prefix}/says", torch.distributed.get_world_size(group), deadline)[0]
+
+
+def silent_ranks(group: torch.distributed.ProcessGroup, rank: int, deadline: float) -> str:
+    """Return, in words, which ranks do not answer after bytes were lost on the way."""
+    try:
+        store, prefix = _round(group, "lost", rank, ("says",))
+        store.set(f"{prefix}/says/{rank}", _YES)
+        silent = _collect(store, f"{prefix}/says", torch.distributed.get_world_size(group), deadline)[1]
+    except (RuntimeError, OSError) as error:
+        return _lost(error).found
+    return f"nothing from {ranks_text(silent)}" if silent else "every rank is there"
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """Return ranks in words."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
 def _differences(mine: Message, rank: int, theirs: dict[str, Any]) -> list[Problem]:
@@ -154,9 +170,15 @@ def _store() -> Any:
     return _get_default_store()
 
 
-def _prefix(group: torch.distributed.ProcessGroup) -> str:
-    """Return a key that all ranks of the group make alike for their n-th gather together."""
-    name = group.group_name
-    with _LOCK:
-        count = _COUNTS[name] = _COUNTS.get(name, 0) + 1
-    return f"mono_gen/gather/{name}/{count}"
+def _round(group: torch.distributed.ProcessGroup, what: str, rank: int, kinds: Sequence[str]) -> tuple[Any, str]:
+    """Return the store, and a key that all ranks of the group make alike for their n-th round together.
+
+    A rank that begins its n-th round has seen all others in the one before: nobody reads its words of round n - 2.
+    """
+    store = _store()
+    base = f"mono_gen/{what}/{group.group_name}"
+    count = store.add(f"{base}/rounds/{rank}", 1)
+    if count > 2:
+        for kind in kinds:
+            store.delete_key(f"{base}/{count - 2}/{kind}/{rank}")
+    return store, f"{base}/{count}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 import torch
 
+from mono_gen.frozen import frozen
 from mono_gen.runtime.layouts import Storage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldInfo:
     """One field as readers see it.
 
@@ -29,7 +29,7 @@ class FieldInfo:
     plan: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorInfo:
     """One tensor of a field as checks need it.
 
@@ -39,7 +39,7 @@ class TensorInfo:
     field_id:  of the field.
     batch:     leading batch axes.
     fill:      what live pads hold; None where no pad is live, or where pads are undefined.
-    pads:      per padded axis the ranges that are not pads.
+    pads:      per padded axis, counted with the batch axes, the ranges that are not pads, in elements.
     storage:   the layout's storage function, where pads are live.
     """
 
@@ -53,6 +53,13 @@ class TensorInfo:
     fill: int | None = None
     pads: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
     storage: Callable[..., Storage] | None = None
+
+    def extents(self, t: torch.Tensor) -> tuple[int, ...]:
+        """Return the logical extents of a tensor as stored, in elements, batch axes first."""
+        found = [*t.shape[:-1], t.shape[-1] * (2 if self.bits == 4 else 1)]
+        for axis, ranges in self.pads:
+            found[axis] = sum(end - begin for begin, end in ranges)
+        return tuple(found)
 
     def items(self, t: torch.Tensor) -> int:
         """Return the batch items in a tensor."""

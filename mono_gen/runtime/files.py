@@ -9,15 +9,17 @@ from typing import Any
 
 import torch
 
+from mono_gen.frozen import replace
 from mono_gen.runtime import ledger
-from mono_gen.runtime.content import Fingerprint, fingerprint
-from mono_gen.runtime.errors import MonoUnsupported, Problem
+from mono_gen.runtime.content import fingerprint
+from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse, show
 from mono_gen.runtime.ledger import Record
 from mono_gen.runtime.recheck import Struct, recheck
+from mono_gen.runtime.tensors import dtype_name
 
 KEY = "mono_gen"
 VERSION = 1
-_AS_BYTES = (torch.float4_e2m1fn_x2, torch.float8_e8m0fnu)
+_AS_BYTES = (torch.float4_e2m1fn_x2, torch.float8_e8m0fnu, torch.float8_e4m3fnuz)
 """Types that not every reader of safetensors knows: stored as uint8, and typed again by their records."""
 
 
@@ -33,21 +35,21 @@ def save(struct: Struct, path: str | Path) -> None:
     records: dict[str, Any] = {}
     for one in struct._seal:
         t, info = one.tensor, one.info
-        found = ledger.record_of(t)
-        extents = found.extents if found is not None else tuple(t.shape)
         records[info.name] = {
             "layout": info.layout,
             "layout_id": f"{info.layout_id:016x}",
             "field_id": f"{info.field_id:016x}",
             "format": info.element,
             "bits": info.bits,
-            "extents": list(extents),
+            "extents": list(info.extents(t)),
             "batch": info.batch,
-            "dtype": str(t.dtype).removeprefix("torch."),
-            "content": _hex(fingerprint(t, whole=True)),
+            "dtype": dtype_name(t.dtype),
+            "shape": list(t.shape),
+            "content": _hex(t),
         }
-        plain = t.detach().as_subclass(torch.Tensor)
-        tensors[info.name] = plain.view(torch.uint8) if t.dtype in _AS_BYTES else plain
+        held = t.view(torch.uint8) if t.dtype in _AS_BYTES else t
+        shares = held.untyped_storage().nbytes() != held.nbytes  # two tensors of one storage are refused by the format
+        tensors[info.name] = held.clone() if shares else held
     body = {"version": VERSION, "struct": type(struct).__name__, "records": records}
     save_file(tensors, path, metadata={KEY: json.dumps({**body, "digest": _digest(body)}, sort_keys=True)})
 
@@ -57,14 +59,19 @@ def load(path: str | Path) -> dict[str, torch.Tensor]:
 
     A file without records loads as it is, every tensor unknown. CPU tensors of a file are often not 16-byte aligned:
     converters take them, kernels' pointers refuse them.
-    Raises: MonoUnsupported, where a record was edited, or bytes are not those that it was made for.
+    Raises: MonoUnsupported, where the file is none or cut short, a record was edited or of a later version, or bytes,
+            type or shape are not those that it was made for.
+    Law:    tests/runtime/test_files.py
     """
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
-    with safe_open(path, framework="pt") as file:
-        text = (file.metadata() or {}).get(KEY)
-    tensors = load_file(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get(KEY)
+        tensors = load_file(path)
+    except SafetensorError as error:
+        raise refuse(str(path), "file", "a whole safetensors file", str(error)) from None
     if text is None:
         return tensors
     records = _records(str(path), text)
@@ -73,61 +80,54 @@ def load(path: str | Path) -> dict[str, torch.Tensor]:
         if name not in tensors:
             problems.append(Problem(name, "tensor", "in the file, as its record says", "missing"))
             continue
-        t = tensors[name] = _typed(tensors[name], said)
-        problems += _entered(name, t, said)
+        tensors[name], found = _entered(name, tensors[name], said)
+        problems += found
     problems += [Problem(name, "record", "one for every tensor", "none") for name in tensors if name not in records]
     if problems:
         raise MonoUnsupported(str(path), problems)
     return tensors
 
 
-def _typed(t: torch.Tensor, said: dict[str, Any]) -> torch.Tensor:
-    """Return a tensor in the type that its record names, the same bytes."""
-    dtype = getattr(torch, str(said["dtype"]), None)
-    return t.view(dtype) if isinstance(dtype, torch.dtype) and dtype in _AS_BYTES else t
-
-
-def _entered(name: str, t: torch.Tensor, said: dict[str, Any]) -> list[Problem]:
-    """Enter a tensor's record in the ledger, or return why it does not hold."""
-    content = fingerprint(t, whole=True)
-    if _hex(content) != said["content"]:
-        return [Problem(name, "content", f"fingerprint {said['content']}, as recorded", f"fingerprint {_hex(content)}")]
-    ledger.enter(
-        t,
-        Record(
-            layout=said["layout"],
-            layout_id=int(said["layout_id"], 16),
-            field_id=int(said["field_id"], 16),
-            format=said["format"],
-            bits=said["bits"],
-            extents=tuple(said["extents"]),
-            batch=said["batch"],
-            nbytes=t.nbytes,
-            origin="file",
-            content=content,
-        ),
+def _entered(name: str, t: torch.Tensor, said: dict[str, Any]) -> tuple[torch.Tensor, list[Problem]]:
+    """Return a tensor in the type that its record names, entered in the ledger; and why, where it is not."""
+    dtype = getattr(torch, said["dtype"])
+    if dtype in _AS_BYTES and t.dtype is torch.uint8:
+        t = t.view(dtype)
+    if t.dtype is not dtype or list(t.shape) != said["shape"]:
+        expected, found = f"{said['dtype']} {said['shape']}, as recorded", f"{dtype_name(t.dtype)} {list(t.shape)}"
+        return t, [Problem(name, "shape", expected, found)]
+    content = _hex(t)
+    if content != said["content"]:
+        return t, [Problem(name, "content", f"fingerprint {said['content']}, as recorded", f"fingerprint {content}")]
+    record = Record(
+        layout=said["layout"],
+        layout_id=int(said["layout_id"], 16),
+        field_id=int(said["field_id"], 16),
+        format=said["format"],
+        bits=said["bits"],
+        extents=tuple(said["extents"]),
+        batch=said["batch"],
+        nbytes=t.nbytes,
+        origin="file",
     )
-    return []
+    ledger.enter(t, replace(record, content=fingerprint(t, record.items)))
+    return t, []
 
 
 def _records(path: str, text: str) -> dict[str, Any]:
-    """Return the records of the metadata, after proving that nobody edited them."""
+    """Return the records of the metadata, after proving that nobody edited them: what `save` wrote needs no proof."""
     try:
         body = json.loads(text)
-        digest = body.pop("digest")
-        records = body["records"]
-        version = body["version"]
-    except (ValueError, KeyError, AttributeError) as error:
-        problem = Problem(KEY, "records", "the JSON that save wrote", f"{type(error).__name__}: {error}")
-        raise MonoUnsupported(path, (problem,)) from error
+        version, digest = body["version"], body.pop("digest")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise refuse(path, "records", "the JSON that save wrote", f"{type(error).__name__}: {error}") from None
     if version != VERSION:
-        raise MonoUnsupported(path, (Problem(KEY, "version", str(VERSION), str(version)),))
+        raise refuse(path, "version", str(VERSION), show(version), "upgrade mono-gen, or save the tensors again")
     if digest != _digest(body):
         help = "the records were edited by hand: convert the tensors again"
-        raise MonoUnsupported(path, (Problem(KEY, "records", f"digest {_digest(body)}", f"digest {digest}", help),))
-    if not isinstance(records, dict):
-        raise MonoUnsupported(path, (Problem(KEY, "records", "one a tensor", type(records).__name__),))
-    return records
+        raise refuse(path, "records", f"digest {_digest(body)}", f"digest {digest}", help)
+    found: dict[str, Any] = body["records"]
+    return found
 
 
 def _digest(body: dict[str, Any]) -> str:
@@ -135,6 +135,6 @@ def _digest(body: dict[str, Any]) -> str:
     return blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _hex(content: Fingerprint) -> str:
-    """Return a fingerprint as text."""
-    return f"{int(content.value) & (2**64 - 1):016x}"
+def _hex(t: torch.Tensor) -> str:
+    """Return the fingerprint of all of a tensor's bytes as text."""
+    return f"{int(fingerprint(t, sampled=False).value) & (2**64 - 1):016x}"

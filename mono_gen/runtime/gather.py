@@ -10,7 +10,7 @@ import torch
 
 from mono_gen.runtime.content import fingerprint
 from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse
-from mono_gen.runtime.exchange import GATHER_TIMEOUT_S, exchange_digests
+from mono_gen.runtime.exchange import GATHER_TIMEOUT_S, exchange_digests, ranks_text, silent_ranks
 from mono_gen.runtime.groups import group_problem
 from mono_gen.runtime.tensors import bytes_problems, joined, plain
 
@@ -40,16 +40,20 @@ def gather(
     ]
     message = torch.cat([part.view(-1).view(torch.uint8) for part in own])  # gloo has no float8: bytes travel
     replies = [torch.empty_like(message) for _ in range(world)]
-    deadline = time.monotonic() + timeout_s
+    begun = time.monotonic()
+    deadline = begun + timeout_s
     try:
-        digests = exchange_digests(group, rank, digest_of(message), deadline)
-        work = torch.distributed.all_gather(replies, message, group=group, async_op=True)
-        work.wait(timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+        said = exchange_digests(group, rank, digest_of(message), begun + _SHARE * timeout_s)
+        missing = [r for r in range(world) if r not in said]
+        if not missing:
+            work = torch.distributed.all_gather(replies, message, group=group, async_op=True)
+            work.wait(timedelta(seconds=max(begun + _SHARE * timeout_s - time.monotonic(), 0.001)))
     except (RuntimeError, OSError) as error:  # torch reports a peer that is gone, and a timeout, as a RuntimeError
         found = str(error).splitlines()[0] if str(error) else type(error).__name__
-        help = "a rank died or is late: look at its log"
-        raise refuse(field, "gather", f"bytes of {world} ranks within {timeout_s:g} s", found, help) from error
-    wrong = [r for r, reply in enumerate(replies) if digest_of(reply) != digests.get(r)]
+        raise _lost(field, world, timeout_s, f"{silent_ranks(group, rank, deadline)}: {found}") from error
+    if missing:
+        raise _lost(field, world, timeout_s, f"nothing from {ranks_text(missing)}")
+    wrong = [r for r, reply in enumerate(replies) if digest_of(reply) != said[r]]
     if wrong or not torch.equal(replies[rank], message):
         expected = "each rank's own bytes in its slot, in the group's order"
         found = f"other bytes in the slots of ranks {wrong or [rank]}"
@@ -62,9 +66,18 @@ def gather(
     return tuple(results)
 
 
+_SHARE = 0.75
+"""The part of the timeout in which bytes arrive; what is left tells which ranks are silent."""
+
+
+def _lost(field: str, world: int, timeout_s: float, found: str) -> MonoUnsupported:
+    expected = f"bytes of {world} ranks within {timeout_s:g} s"
+    return refuse(field, "gather", expected, found, "a rank died or is late: look at its log")
+
+
 def digest_of(message: torch.Tensor) -> str:
     """Return the fingerprint of bytes as text."""
-    return f"{int(fingerprint(message, whole=True).value) & (2**64 - 1):016x}"
+    return f"{int(fingerprint(message, sampled=False).value) & (2**64 - 1):016x}"
 
 
 def _source(field: str, t: torch.Tensor, group: object, axis: int, begin: int, length: int) -> torch.Tensor:

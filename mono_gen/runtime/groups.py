@@ -19,6 +19,10 @@ def group_problem(field: str, group: Any, segment: str, elements: int, world: in
     size = torch.distributed.get_world_size(group)
     if world is not None and size != world:
         return Problem(field, "group", f"{world} ranks", f"{size} ranks")
+    ranks = torch.distributed.get_process_group_ranks(group)
+    if ranks != sorted(ranks):
+        help = "parts are joined in rank order: build the group from ascending ranks"
+        return Problem(field, "group", f"ranks in order: {sorted(ranks)}", str(ranks), help)
     if elements % size:
         expected = f"a number of ranks that divides the {elements} of {segment}"
         return Problem(field, "group", expected, f"{size} ranks, {elements} % {size} == {elements % size}")

@@ -2,20 +2,29 @@
 
 A quantizer scales the largest value of a block (or row) into the top of the code range. Read through the right layout,
 every nonzero block holds a code of large magnitude; read through a wrong one, codes of different blocks mix, and some
-block holds none. One such block excludes a layout. What it cannot see: orders within a block, segments exchanged, rows
-permuted together with their scales, fp4 moved in whole blocks, and the order of scales where no block is at its clamp.
+block holds none. One such block excludes a layout.
+
+What it cannot see, for then no block loses its large code:
+- another order of the 32 codes within a block (for ptpc_fp8: of the codes within a row);
+- rows permuted, gate and up exchanged, experts exchanged;
+- whole blocks moved: 32-byte pieces of fp8, or shuffle_32x16 read as mxfp8_a_tiles, which keeps blocks whole;
+- the order of the scales, where no block is at its clamp;
+- fp4, whose blocks have too few codes to tell: it is refused;
+- a producer that scales by something else than the largest value of the block: it excludes everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, log1p
 
 import torch
 
-from mono_gen.runtime.errors import refuse
-from mono_gen.runtime.layouts import LayoutRef, layout_named
+from mono_gen.frozen import frozen
+from mono_gen.runtime.errors import MonoUnsupported, refuse
+from mono_gen.runtime.layouts import LayoutRef, known_layouts, layout_named
+from mono_gen.runtime.moves import extents, unpack
+from mono_gen.runtime.tensors import dtype_name
 
 MXFP8_LARGE = 0x76
 """Least magnitude of the largest code of a block: 224 of 448, where the scale is rounded up to a power of two."""
@@ -23,21 +32,25 @@ MXFP8_LARGE = 0x76
 MXFP8_LARGE_ROUNDED_DOWN = 0x78
 """The same where the producer rounds the scale down (OCP): 256 of 448."""
 
-PTPC_LARGE = 0x7E
-"""The largest code of a row under a scale of amax / 448: 448 itself."""
+PTPC_LARGE = {torch.float8_e4m3fn: 0x7E, torch.float8_e4m3fnuz: 0x7F}
+"""The largest code of a row under a scale of amax / 448, or / 240 in the fnuz dialect: that number itself."""
+
+PIECE = 16
+"""Codes that known layouts keep together: 16 bytes."""
 
 E8M0_CLAMPED = (0, 1, 254)
 """Scale bytes at which a quantizer was clamped: such a block may hold small codes alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guess:
     """What the bytes say of one candidate.
 
     excluded:    whether a block (or row) has no large code: the bytes are not in this layout.
     violations:  blocks without a large code.
     blocks:      blocks that could have shown one: nonzero, the scale not at its clamp.
-    pass_chance: the chance that a wrong layout, which mixes codes at random, would pass all the same; 1 says nothing.
+    pass_chance: the chance that a layout which mixes pieces of 16 codes of these blocks at random would pass all the
+                 same; 1 says nothing. Layouts of the kinds that cannot be seen pass always.
     """
 
     layout: str
@@ -49,7 +62,7 @@ class Guess:
     def __str__(self) -> str:
         if self.excluded:
             return f"not {self.layout}: {self.violations} of {self.blocks} blocks hold no large code"
-        chance = f"a wrong layout would pass with chance {self.pass_chance:.1e}"
+        chance = f"one that mixes blocks would pass with chance {self.pass_chance:.1e}"
         return f"may be {self.layout}: {self.blocks} blocks read, {chance}"
 
 
@@ -63,50 +76,80 @@ def guess_layout(
 ) -> tuple[Guess, ...]:
     """Return, per candidate layout of fp8 data, whether its bytes exclude it. A pass is never proof.
 
-    Shapes: tensor [..., row, k] float8_e4m3fn in storage order; scale [..., row, k / 32] e8m0 for MXFP8, None for
+    Shapes: tensor [..., row, k] float8 in storage order; scale [..., row, k / 32] e8m0 or uint8 for MXFP8, None for
             ptpc_fp8, whose rows are the blocks.
     Raises: MonoUnsupported, where the tensor is not fp8 or a candidate is not legal at its shape.
+    Law:    tests/runtime/test_guess.py
     """
-    if tensor.dtype not in (torch.float8_e4m3fn, torch.float8_e4m3fnuz):
-        raise refuse("guess_layout", "dtype", "float8_e4m3fn: fp4 blocks show too little", str(tensor.dtype))
-    scales = None
+    if tensor.dtype not in PTPC_LARGE or (scale is not None and tensor.dtype is not torch.float8_e4m3fn):
+        expected = "float8_e4m3fn, or a dialect of it for ptpc_fp8: fp4 blocks show too little"
+        raise refuse("guess_layout", "dtype", expected, dtype_name(tensor.dtype))
+    large, scales = PTPC_LARGE[tensor.dtype], None
     if scale is not None:
-        scales = _unpacked(scale, scale_layout, tuple(scale.shape)).view(torch.uint8)
-        if scales.shape[-1] * 32 != tensor.shape[-1] or scales.shape[:-1] != tensor.shape[:-1]:
-            expected = f"torch {(*tensor.shape[:-1], tensor.shape[-1] // 32)}"
-            raise refuse("guess_layout", "scale shape", expected, f"torch {tuple(scales.shape)}")
-    large = MXFP8_LARGE_ROUNDED_DOWN if rounds_scale_down else MXFP8_LARGE
-    return tuple(
-        _guess(tensor, candidate, scales, large if scales is not None else PTPC_LARGE) for candidate in candidates
-    )
+        large = MXFP8_LARGE_ROUNDED_DOWN if rounds_scale_down else MXFP8_LARGE
+        if tensor.shape[-1] % 32:
+            raise refuse("guess_layout", "size", "k % 32 == 0 under e8m0 scales", f"k = {tensor.shape[-1]}")
+        wanted = (*tensor.shape[:-1], tensor.shape[-1] // 32)
+        if scale.dtype not in (torch.float8_e8m0fnu, torch.uint8) or tuple(scale.shape) != wanted:
+            found = f"{dtype_name(scale.dtype)} {tuple(scale.shape)}"
+            raise refuse("guess_layout", "scale", f"float8_e8m0fnu or uint8 {wanted}", found)
+        scales = _unpacked(scale, scale_layout, wanted).view(torch.uint8)
+    return tuple(_guess(tensor, candidate, scales, large) for candidate in candidates)
 
 
 def _unpacked(t: torch.Tensor, layout: LayoutRef | str, shape: tuple[int, ...]) -> torch.Tensor:
-    """Return a tensor read through a layout."""
+    """Return a tensor read through a layout, whatever the ledger says of it."""
     if layout == "row_major":
         return t
     ref = layout_named(layout) if isinstance(layout, str) else layout
-    return ref.unpack(t, shape)
+    stored = extents("guess_layout", t, ref.axes)
+    storage = ref.storage("guess_layout", 8 * t.element_size(), *stored)
+    return unpack("guess_layout", t, shape, padded=storage.padded, view=storage.view, permute=storage.permute)
 
 
 def _guess(t: torch.Tensor, candidate: LayoutRef | str, scales: torch.Tensor | None, large: int) -> Guess:
     """Return what the codes say of one candidate."""
     codes = _unpacked(t, candidate, tuple(t.shape)).view(torch.uint8) & 0x7F
     width = 32 if scales is not None else codes.shape[-1]
-    top = codes.reshape(*codes.shape[:-1], -1, width).amax(-1)
+    blocks = codes.reshape(*codes.shape[:-1], -1, width)
+    top = blocks.amax(-1)
     readable = top > 0
     if scales is not None:
         for clamp in E8M0_CLAMPED:
             readable &= scales != clamp
-    violations, blocks = int((readable & (top < large)).sum()), int(readable.sum())
-    share = float((codes >= large).float().mean())
+    violations, count = int((readable & (top < large)).sum()), int(readable.sum())
     name = candidate if isinstance(candidate, str) else candidate.name
-    return Guess(name, violations > 0, violations, blocks, _chance(share, width, blocks))
+    return Guess(name, violations > 0, violations, count, _chance(blocks[readable], large))
 
 
-def _chance(share: float, width: int, blocks: int) -> float:
-    """Return the chance that each of `blocks` random blocks of `width` codes holds a large one."""
-    if share >= 1:
+def _chance(blocks: torch.Tensor, large: int) -> float:
+    """Return the chance that pieces of blocks [count, width] dealt at random leave none of them without a large code."""
+    count, width = blocks.shape
+    if not count:
         return 1.0
-    empty = exp(width * log1p(-share))
-    return exp(blocks * log1p(-empty)) if empty < 1 else float(blocks == 0)
+    size = PIECE if width % PIECE == 0 else 1
+    without = float((blocks.reshape(-1, size).amax(-1) < large).float().mean())
+    empty = without ** (width // size)
+    return exp(count * log1p(-empty)) if empty < 1 else 0.0
+
+
+def bytes_look_like(data: torch.Tensor, scale: torch.Tensor | None) -> str:
+    """Return what the bytes of an fp8 weight say of row_major and of every layout that is known; empty for others.
+
+    Used in refusals, which wait for the device anyway; of experts the first is read.
+    """
+    if data.dtype not in PTPC_LARGE or data.dim() < 2:
+        return ""
+    first = (0,) * (data.dim() - 2)
+    blocks = scale[first] if scale is not None and scale.dtype.itemsize == 1 and scale.dim() == data.dim() else None
+    guesses: list[Guess] = []
+    candidates: list[LayoutRef | str] = ["row_major", *known_layouts()]
+    for candidate in candidates:
+        try:
+            guesses += guess_layout(data[first], (candidate,), scale=blocks)
+        except MonoUnsupported:
+            continue  # not legal at this shape, so not the one
+    if not guesses or guesses[0].layout != "row_major":
+        return ""
+    possible = dict.fromkeys(str(g) for g in guesses[1:] if not g.excluded)
+    return f"the bytes: {'; '.join((str(guesses[0]), *(possible if guesses[0].excluded else ())))}"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
 from mono_gen.algebra.ids import layout_id
 from mono_gen.algebra.layout import Layout, from_view, row_major
+from mono_gen.frozen import frozen
 from mono_gen.runtime.errors import refuse
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Storage:
     """How a layout stores a tensor of known extents: what pack, unpack and ids derive from.
 
@@ -32,8 +33,17 @@ class Storage:
         """Return the layout in the algebra's terms."""
         return from_view(self.extents, self.padded, self.view, self.permute, self.fill)
 
+    def id_at(self, bits: int) -> int:
+        """Return the id of the layout at these extents, for elements of `bits` bits."""
+        return _layout_id(self, bits)
 
-@dataclass(frozen=True, slots=True)
+
+@lru_cache(maxsize=1024)
+def _layout_id(storage: Storage, bits: int) -> int:
+    return layout_id(storage.bound(), bits)
+
+
+@frozen
 class LayoutRef:
     """A layout of a spec.
 
@@ -53,9 +63,17 @@ class LayoutRef:
 _LAYOUTS: dict[str, dict[int, LayoutRef]] = {}
 
 
-def register_layout(ref: LayoutRef) -> LayoutRef:
+def register_layout(
+    name: str,
+    spec: str,
+    id: int,
+    axes: tuple[str, ...],
+    storage: Callable[..., Storage],
+    unpack: Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor],
+) -> LayoutRef:
     """Return the layout, now found by its name."""
-    _LAYOUTS.setdefault(ref.name, {})[ref.id] = ref
+    ref = LayoutRef(name, spec, id, axes, storage, unpack)
+    _LAYOUTS.setdefault(name, {})[id] = ref
     return ref
 
 
@@ -74,6 +92,16 @@ def layout_named(name: str) -> LayoutRef:
     raise refuse(
         name, "layout", "one layout of that name", f"different ones in {specs}", "pass the module's own object"
     )
+
+
+def layouts_named(name: str) -> tuple[LayoutRef, ...]:
+    """Return every layout that generated modules have entered by a name."""
+    return tuple(_LAYOUTS.get(name, {}).values())
+
+
+def known_layouts() -> tuple[LayoutRef, ...]:
+    """Return every layout that generated modules have entered."""
+    return tuple(ref for name in _LAYOUTS for ref in layouts_named(name))
 
 
 def row_major_id(extents: tuple[int, ...], bits: int) -> int:

@@ -3,21 +3,27 @@
 A record belongs to a range of bytes of one StorageImpl, which is held weakly: it goes when the last view goes. A tensor
 finds a record only where it is exactly that range, or whole batch items of it. A Python attribute would be lost by
 `Parameter()`, `clone` and `.data`, and would stay true under `copy_`; a record does neither.
+
+What structure can see of a write: torch counts in-place writes, one counter for a tensor and all its views, `detach()`
+and `Parameter()` aliases. A write through any of them ends the records, wherever in the storage it goes. `.data` makes
+an alias with a counter of its own, kernels count nothing, and inference tensors have no counter: such writes change
+the content alone, which `Load` compares with the record's, and `recheck(content=True)` with the struct's.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from mono_gen.frozen import frozen, replace
 from mono_gen.runtime.content import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """What is known of a range of bytes.
 
@@ -47,15 +53,12 @@ class Record:
     content: Fingerprint | None = None
 
     @property
-    def item_bytes(self) -> int:
-        """Return the bytes of one batch item; of the whole where there are no batch axes."""
-        items = 1
-        for n in self.extents[: self.batch]:
-            items *= n
-        return self.nbytes // items
+    def items(self) -> int:
+        """Return the number of batch items; 1 where there are no batch axes."""
+        return prod(self.extents[: self.batch])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """A record that ended while its storage lived, and why: the bytes are unknown, and were not always."""
 
@@ -64,24 +67,31 @@ class Ended:
 
 
 @dataclass(slots=True)
-class _Held:
-    """A record with the tensor that it was made for, as far as that lives."""
+class _Range:
+    """What is known of a range of bytes, with the counter of the tensor that it was said of."""
 
-    record: Record
-    owner: weakref.ref[torch.Tensor] | None
+    start: int
+    size: int
+    known: Record | Ended
+    counter: torch.Tensor | None
+
+    def overlaps(self, start: int, size: int) -> bool:
+        """Return whether two ranges have a byte in common."""
+        return self.start < start + size and start < self.start + self.size
 
 
 @dataclass(slots=True)
 class _Storage:
-    """The records of one storage, by byte range; `address` and `nbytes` as they were when it was entered."""
+    """The ranges of one storage, none overlapping; `address` and `nbytes` as they were when it was entered."""
 
     weak: StorageWeakRef
     address: int
     nbytes: int
-    ranges: dict[tuple[int, int], _Held | Ended]
+    ranges: tuple[_Range, ...] = ()
 
 
 _LOCK = threading.RLock()
+_NO_BYTES: dict[torch.device, torch.Tensor] = {}
 _STORAGES: dict[int, _Storage] = {}
 _SWEEP_AT = 256
 _next_sweep = _SWEEP_AT
@@ -90,25 +100,21 @@ _next_sweep = _SWEEP_AT
 def enter(t: torch.Tensor, record: Record) -> Record:
     """Return the record as kept: for exactly the bytes of t, in place of all that overlaps them.
 
-    Requires: t is dense in row-major order.
+    Requires: t is an ordinary tensor, dense in row-major order.
     """
     global _next_sweep
-    storage = t.untyped_storage()
-    start, size = int(t.storage_offset()) * t.element_size(), t.nbytes
-    kept = replace(record, version=version_of(t), nbytes=size)
+    with torch._C.DisableTorchFunctionSubclass():
+        storage = t.untyped_storage()
+        start, size = _range_of(t)
+        counter = _counter_of(t)
+    kept = replace(record, version=None if counter is None else counter._version, nbytes=size)
+    mine = _Range(start, size, kept, counter)
     with _LOCK:
         entry = _STORAGES.get(storage._cdata)
         if entry is None or entry.address != storage.data_ptr() or entry.nbytes != storage.nbytes():
-            entry = _Storage(
-                StorageWeakRef(storage),  # type: ignore[no-untyped-call]
-                storage.data_ptr(),
-                storage.nbytes(),
-                {},
-            )
-            _STORAGES[storage._cdata] = entry
-        for begin, length in [r for r in entry.ranges if r[0] < start + size and start < r[0] + r[1]]:
-            del entry.ranges[begin, length]
-        entry.ranges[start, size] = _Held(kept, _weakly(t))
+            weak = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            entry = _STORAGES[storage._cdata] = _Storage(weak, storage.data_ptr(), storage.nbytes())
+        entry.ranges = (*(r for r in entry.ranges if not r.overlaps(start, size)), mine)
         if len(_STORAGES) > _next_sweep:
             sweep()
             _next_sweep = max(_SWEEP_AT, 2 * len(_STORAGES))
@@ -118,25 +124,27 @@ def enter(t: torch.Tensor, record: Record) -> Record:
 def look_up(t: torch.Tensor) -> Record | Ended | None:
     """Return the record of a tensor's bytes, why it ended, or None where nothing was ever known of them.
 
-    Reads pointers and counters alone: no byte of the tensor, no device.
+    Reads pointers and counters alone: no byte of the tensor, no device. Where records of several ranges meet in the
+    tensor, one that ended is what is known; else nothing is.
     """
-    storage = t.untyped_storage()
-    entry = _STORAGES.get(storage._cdata)
-    if entry is None:
-        return None
-    if entry.weak.expired():  # type: ignore[no-untyped-call]
-        with _LOCK:
-            _STORAGES.pop(storage._cdata, None)
-        return None
-    start, size = int(t.storage_offset()) * t.element_size(), t.nbytes
-    if entry.address != storage.data_ptr() or entry.nbytes != storage.nbytes():
-        return _end_all(entry, start, size, "its storage was resized, replaced or unmapped")
-    found = entry.ranges.get((start, size))
-    if found is None:
-        return _inherited(entry, t, start, size)
-    if isinstance(found, Ended) or not t.is_contiguous():
-        return found if isinstance(found, Ended) else None
-    return _current(entry, (start, size), found, t)
+    with torch._C.DisableTorchFunctionSubclass():
+        if t.layout is not torch.strided:
+            return None
+        storage = t.untyped_storage()
+        entry = _STORAGES.get(storage._cdata)  # a storage that is held weakly keeps its address for itself
+        if entry is None:
+            return None
+        if entry.address != storage.data_ptr() or entry.nbytes != storage.nbytes():
+            _end_all(entry, "its storage was resized, replaced or unmapped")
+        start, size = _range_of(t)
+        found: list[tuple[_Range, Record]] = []
+        for one in entry.ranges:
+            if one.overlaps(start, size):
+                known = _current(one)
+                if isinstance(known, Ended):
+                    return known
+                found.append((one, known))
+        return _part(found[0][1], found[0][0], start, size) if len(found) == 1 and t.is_contiguous() else None
 
 
 def record_of(t: torch.Tensor) -> Record | None:
@@ -146,17 +154,6 @@ def record_of(t: torch.Tensor) -> Record | None:
     """
     found = look_up(t)
     return found if isinstance(found, Record) else None
-
-
-def forget(t: torch.Tensor) -> None:
-    """End every record that overlaps a tensor's bytes, without a trace."""
-    storage = t.untyped_storage()
-    start, end = int(t.storage_offset()) * t.element_size(), int(t.storage_offset()) * t.element_size() + t.nbytes
-    with _LOCK:
-        entry = _STORAGES.get(storage._cdata)
-        if entry is not None:
-            for key in [r for r in entry.ranges if r[0] < end and start < r[0] + r[1]]:
-                del entry.ranges[key]
 
 
 def sweep() -> int:
@@ -172,55 +169,59 @@ def version_of(t: torch.Tensor) -> int | None:
     return None if t.is_inference() else t._version
 
 
-def _weakly(t: torch.Tensor) -> weakref.ref[torch.Tensor] | None:
-    """Return a weak reference to a tensor whose writes can be counted."""
-    return None if t.is_inference() else weakref.ref(t)
+def _counter_of(t: torch.Tensor) -> torch.Tensor | None:
+    """Return an alias of t that has its counter of writes and none of its bytes; None where nothing is counted.
 
-
-def _current(entry: _Storage, key: tuple[int, int], held: _Held, t: torch.Tensor) -> Record | Ended:
-    """Return a record whose bytes were not written since, as far as counters tell; else end it.
-
-    `.data` gives a tensor a counter of its own: a smaller count is another counter, and tells nothing.
+    It counts on after t is gone, and keeps no memory of t.
     """
-    record = held.record
-    if record.version is None:
-        return record
-    owner = held.owner() if held.owner is not None else None
-    counts = [version_of(x) for x in (owner, t) if x is not None]
-    if any(count is not None and count > record.version for count in counts):
-        ended = Ended(record.layout, "its bytes were written since")
-        with _LOCK:
-            entry.ranges[key] = ended
-        return ended
-    return record
-
-
-def _end_all(entry: _Storage, start: int, size: int, why: str) -> Ended | None:
-    """End every record of a storage, and return the end of the one that a range had."""
-    with _LOCK:
-        for key, held in entry.ranges.items():
-            if isinstance(held, _Held):
-                entry.ranges[key] = Ended(held.record.layout, why)
-        found = entry.ranges.get((start, size)) or next(iter(entry.ranges.values()), None)
-    return found if isinstance(found, Ended) else None
-
-
-def _inherited(entry: _Storage, t: torch.Tensor, start: int, size: int) -> Record | Ended | None:
-    """Return the record of whole batch items of a recorded range."""
-    if not t.is_contiguous() or not size:
+    if t.is_inference():
         return None
-    for key, held in list(entry.ranges.items()):
-        begin, length = key
-        if start < begin or start + size > begin + length:
-            continue
-        if isinstance(held, Ended):
-            return held
-        item = held.record.item_bytes
-        if not held.record.batch or (start - begin) % item or size % item:
-            return None
-        current = _current(entry, key, held, t)
-        if isinstance(current, Ended):
-            return current
-        inner = current.extents[current.batch :]
-        return replace(current, extents=(size // item, *inner), batch=1, nbytes=size, content=None)
-    return None
+    nothing = _NO_BYTES.get(t.device)
+    if nothing is None:
+        with torch.inference_mode(False):
+            nothing = _NO_BYTES.setdefault(t.device, torch.empty(0, dtype=torch.uint8, device=t.device))
+    counter = t.detach()
+    counter.data = nothing
+    return counter
+
+
+def _range_of(t: torch.Tensor) -> tuple[int, int]:
+    """Return where a dense tensor's bytes begin in its storage, and how many they are."""
+    return int(t.storage_offset()) * t.element_size(), t.nbytes
+
+
+def _current(one: _Range) -> Record | Ended:
+    """Return what is known of a range, after ending a record whose bytes were written since, as far as is counted."""
+    known = one.known
+    if isinstance(known, Record) and one.counter is not None and one.counter._version != known.version:
+        known = one.known = Ended(known.layout, "its bytes were written since")
+    return known
+
+
+def _end_all(entry: _Storage, why: str) -> None:
+    """End every record of a storage."""
+    for one in entry.ranges:
+        if isinstance(one.known, Record):
+            one.known = Ended(one.known.layout, why)
+
+
+def _part(record: Record, one: _Range, start: int, size: int) -> Record | None:
+    """Return the record of a range that overlaps a recorded one: itself, or whole batch items of it; else None."""
+    if (start, size) == (one.start, one.size):
+        return record
+    item = record.nbytes // record.items
+    inside = one.start <= start and start + size <= one.start + one.size
+    if not inside or not record.batch or (start - one.start) % item or size % item:
+        return None
+    return Record(
+        record.layout,
+        record.layout_id,
+        record.field_id,
+        record.format,
+        record.bits,
+        (size // item, *record.extents[record.batch :]),
+        1,
+        size,
+        record.origin,
+        record.version,
+    )

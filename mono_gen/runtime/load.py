@@ -10,11 +10,14 @@ from typing import Any, cast
 import torch
 
 from mono_gen.runtime import tensors
+from mono_gen.runtime.content import fingerprint, read_all
 from mono_gen.runtime.dims import MISSING, Dim, Extent, Missing, Product, known
 from mono_gen.runtime.errors import MonoUnsupported, Problem, show
 from mono_gen.runtime.exchange import Message, agree
 from mono_gen.runtime.groups import group_problem
-from mono_gen.runtime.recorded import claim, claim_source
+from mono_gen.runtime.guess import bytes_look_like
+from mono_gen.runtime.ledger import Record
+from mono_gen.runtime.recorded import ROW_MAJOR, Claim, claim, claim_source, ended_problem
 
 Path = tuple[Any, str]  # a value, and the full path that it begins: (layer, "layer.self_attn")
 
@@ -44,6 +47,8 @@ class Load:
         self._reported: set[str] = set()  # paths whose absence has been reported
         self._device: tuple[torch.device, str] | None = None
         self._claims: dict[str, bool] = {}  # whether the ledger spoke of a tensor
+        self._recorded: list[tuple[int, str, torch.Tensor, Record]] = []  # place, tensor and record to be compared
+        self._seen: dict[str, torch.Tensor] = {}  # sound tensors, for what refusals say of their bytes
 
     def let(self, name: str, *paths: Path) -> Any:
         """Return the first path's value that is there and not None."""
@@ -78,10 +83,8 @@ class Load:
         holds = True
         for value, op, *operand in conditions:
             right = operand[0] if operand else None
-            if self._absent(f"optional {name}", value, right) or _unbound(value) or _unbound(right):
-                holds = False
-            else:
-                holds = _holds(value, op, right) and holds
+            absent = self._absent(f"optional {name}", value, right)
+            holds = not absent and _holds(value, op, right) and holds  # an unbound dim is no int: nothing holds for it
         return holds
 
     def dim(self, name: str, allowed: tuple[int, ...] = ()) -> Dim:
@@ -105,9 +108,12 @@ class Load:
         Shapes are in elements. `as_shape` is the source's own shape where it differs from the field's. `layout` is the
         name and id of the order that its bytes must be in: a record of the ledger that says otherwise is a problem.
         """
+        before = len(self._problems)
         t = self._tensor(name, path, dtypes, tuple(shape), bits, batch, as_shape, tensors.POINTER_ALIGNMENT)
+        if len(self._problems) == before:
+            self._seen[name] = t
         if layout is not None and not isinstance(t, Missing):
-            self._claim(name, claim(t, *layout))
+            self._claim(name, t, claim(t, *layout, bits), layout[0])
         return t
 
     def source(
@@ -126,16 +132,21 @@ class Load:
 
         A record of the ledger that names another order than `order` is a problem: its elements would move twice.
         """
+        before = len(self._problems)
         t = self._tensor(name, path, dtypes, tuple(shape), bits, batch, as_shape, None)
+        if len(self._problems) == before:
+            self._seen[name] = t
         if not isinstance(t, Missing):
-            self._claim(name, claim_source(t, order))
+            self._claim(name, t, claim_source(t, order), order)
         return t
 
-    def _claim(self, name: str, said: str | Problem | None) -> None:
-        """Keep what the ledger says of a tensor, for `attest`; report what contradicts."""
-        self._claims[name] = said is not None
-        if isinstance(said, Problem):
-            self._add(Problem(name, said.what, said.expected, said.found, said.help))
+    def _claim(self, name: str, t: torch.Tensor, said: Claim, layout: str) -> None:
+        """Keep what the ledger says of a tensor, for `attest` and `check`; report what contradicts."""
+        self._claims[name] = said.speaks
+        if said.problem is not None:
+            self._add(_of(name, said.problem))
+        if said.record is not None and said.record.content is not None and layout != ROW_MAJOR:
+            self._recorded.append((self._call, name, t, said.record))
 
     def attest(self, name: str, layout: str, path: Path, tensors: Sequence[str] = ()) -> None:
         """Return nothing; a problem unless the producer's flag for `layout` is there and True.
@@ -150,14 +161,19 @@ class Load:
             return  # the tensor or its owner is gone, which has been said
         if value is not True:
             found = value.why if isinstance(value, Missing) else show(value)
-            self._add(Problem(name, "attest", f"{path[1]} is True, the promise that the bytes are in {layout}", found))
+            expected = f"{path[1]} is True, the promise that the bytes are in {layout}"
+            self._add(Problem(name, "attest", expected, found, self._look(tensors)))
 
-    def attest_absent(self, name: str, path: Path) -> None:
-        """Return nothing; a problem unless the flag of a row-major source is absent, None or False."""
+    def attest_absent(self, name: str, path: Path, tensors: Sequence[str] = ()) -> None:
+        """Return nothing; a problem unless the flag of a row-major source is absent, None or False.
+
+        `tensors` are the field's data and scale, whose bytes a refusal looks at.
+        """
         self._call += 1
         value = self._resolve(path)
         if not isinstance(value, Missing) and value is not None and value is not False:
-            help = "the bytes have been shuffled already: load the checkpoint's row-major order"
+            look = self._look(tensors)
+            help = "load the checkpoint's row-major order" + (look and f"; {look}")
             self._add(Problem(name, "attest", f"{path[1]} absent or False: the source is row_major", show(value), help))
 
     def unattested(self, name: str, layout: str, tensors: Sequence[str] = ()) -> None:
@@ -165,8 +181,14 @@ class Load:
         self._call += 1
         if self._is_claimed(tensors):
             return
-        help = "name the producer's flag with `attest` in the spec, or convert from row_major"
+        look = self._look(tensors)
+        help = "name the producer's flag with `attest` in the spec, or convert from row_major" + (look and f"; {look}")
         self._add(Problem(name, "attest", f"a promise that the bytes are in {layout}", "nothing that says so", help))
+
+    def _look(self, tensors: Sequence[str]) -> str:
+        """Return what the bytes of a field's data and scale look like, where both were found sound."""
+        seen = [self._seen[name] for name in tensors if name in self._seen]
+        return bytes_look_like(seen[0], seen[1] if len(seen) > 1 else None) if len(seen) == len(tensors) > 0 else ""
 
     def _is_claimed(self, tensors: Sequence[str]) -> bool:
         return bool(tensors) and all(self._claims.get(name, False) for name in tensors)
@@ -227,6 +249,7 @@ class Load:
     def check(self) -> None:
         """Return nothing where there is no problem.
 
+        Views that were accepted for their record are compared with it by content: one wait for the device.
         Raises: MonoUnsupported, with every problem so far in the spec's order.
         """
         self._settle()
@@ -234,7 +257,8 @@ class Load:
             raise MonoUnsupported(self._subject, (p for _, p in sorted(self._problems, key=lambda entry: entry[0])))
 
     def _settle(self) -> None:
-        """Decide the conditions that waited for run-time dims."""
+        """Decide the conditions that waited for run-time dims, and the claims that rest on content."""
+        self._compare()
         unbound = []
         for place, field, what, value, op, operand in self._deferred:
             open_extents = [extent for extent in (value, operand) if _unbound(extent)]
@@ -245,6 +269,19 @@ class Load:
                 self._add(Problem(field, what, _expected(op, operand), _found(value)), place)
         self._deferred.clear()
         self._problems.extend(unbound if not self._problems else [])  # a tensor that was refused binds nothing
+
+    def _compare(self) -> None:
+        """Compare the content of what was recorded with the records: one wait a device, none where nothing was."""
+        pairs = [
+            torch.stack((r.content.value, fingerprint(t, r.items, sampled=r.content.sampled).value))
+            for *_, t, r in self._recorded
+            if r.content is not None
+        ]
+        for (place, name, _, record), (then, now) in zip(self._recorded, read_all(pairs), strict=True):
+            if then != now:
+                why = f"its content is not what was recorded ({record.origin})"
+                self._add(_of(name, ended_problem(record.layout, record.layout, why)), place)
+        self._recorded.clear()
 
     def _add(self, problem: Problem, place: int | None = None) -> None:
         self._problems.append((self._call if place is None else place, problem))
@@ -382,6 +419,11 @@ class Load:
             if number is None and isinstance(extent, (Dim, Product)) and not said:
                 self._deferred.append((self._call, name, "as", rest, "==", extent))
         return t.view([rest if n is None else n for n in numbers])
+
+
+def _of(name: str, problem: Problem) -> Problem:
+    """Return a problem as that of a field."""
+    return Problem(name, problem.what, problem.expected, problem.found, problem.help)
 
 
 def _torch_extents(shape: tuple[Extent, ...], bits: int) -> tuple[Extent, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 
+from mono_gen.frozen import frozen
 from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse, show
 from mono_gen.runtime.tensors import bytes_problems, dtype_bits, dtype_name, joined, kind_problem, plain, shape_text
 
@@ -16,7 +16,7 @@ from mono_gen.runtime.tensors import bytes_problems, dtype_bits, dtype_name, joi
 UNITS = ((16, torch.complex128), (8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Permute:
     """A view and a permute of one batch item, in units of `unit_bytes`: size-1 digits dropped, neighbours joined."""
 

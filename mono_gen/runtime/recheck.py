@@ -7,12 +7,13 @@ on the CPU), enqueued for all tensors, with one synchronisation for all verdicts
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from mono_gen.runtime.content import Fingerprint, fingerprint
+from mono_gen.frozen import frozen
+from mono_gen.runtime.content import Fingerprint, fingerprint, read_all
 from mono_gen.runtime.errors import MonoUnsupported, Problem
 from mono_gen.runtime.fields import TensorInfo
 from mono_gen.runtime.ledger import Record, enter, version_of
@@ -22,15 +23,16 @@ State = Literal["verified", "unverified"]
 """`verified`: structure and content were compared and equal. `unverified`: structure holds, nobody compared content."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sealed:
-    """A tensor of a struct as it was at load: the tensor is kept, so that its memory is."""
+    """A tensor of a struct as it was at load: the tensor is kept, so that its memory is; its storage weakly."""
 
     info: TensorInfo
     tensor: torch.Tensor
     address: int
-    storage: int
+    storage: StorageWeakRef
     storage_nbytes: int
+    dtype: torch.dtype
     shape: torch.Size
     strides: tuple[int, ...]
     version: int | None
@@ -43,6 +45,7 @@ Seal = tuple[Sealed, ...]
 class Struct(Protocol):
     """A generated struct: its tensors by name, and what they were at load."""
 
+    tensors: ClassVar[dict[str, TensorInfo]]
     _seal: Seal
 
 
@@ -58,13 +61,31 @@ def seal(struct: object, tensors: Mapping[str, TensorInfo]) -> Seal:
 def _sealed(info: TensorInfo, t: torch.Tensor) -> Sealed:
     storage = t.untyped_storage()
     content = fingerprint(t, info.items(t))
-    pairs = 2 if info.bits == 4 else 1
-    extents = (*t.shape[:-1], t.shape[-1] * pairs) if t.dim() else ()
     record = Record(
-        info.layout, info.layout_id, info.field_id, info.element, info.bits, extents, info.batch, t.nbytes, "load"
+        layout=info.layout,
+        layout_id=info.layout_id,
+        field_id=info.field_id,
+        format=info.element,
+        bits=info.bits,
+        extents=info.extents(t),
+        batch=info.batch,
+        nbytes=t.nbytes,
+        origin="load",
+        content=content,
     )
-    enter(t, replace(record, content=content))
-    return Sealed(info, t, t.data_ptr(), storage._cdata, storage.nbytes(), t.shape, t.stride(), version_of(t), content)
+    enter(t, record)
+    return Sealed(
+        info=info,
+        tensor=t,
+        address=t.data_ptr(),
+        storage=StorageWeakRef(storage),  # type: ignore[no-untyped-call]
+        storage_nbytes=storage.nbytes(),
+        dtype=t.dtype,
+        shape=t.shape,
+        strides=t.stride(),
+        version=version_of(t),
+        content=content,
+    )
 
 
 def recheck(struct: Struct, content: bool = False, changing: Collection[str] = ()) -> State:
@@ -76,30 +97,48 @@ def recheck(struct: Struct, content: bool = False, changing: Collection[str] = (
     """
     if content:
         return verify_all((struct,), changing)
-    problems = [p for one in struct._seal for p in _structure(one, one.info.name in changing)]
+    _require_known((struct,), changing)
+    problems = [p for one in struct._seal for p in structure_problems(one, one.info.name in changing)]
     if problems:
         raise MonoUnsupported(type(struct).__name__, problems)
     return "unverified"
 
 
-def _structure(one: Sealed, changing: bool) -> list[Problem]:
+def _require_known(structs: Iterable[Struct], changing: Collection[str]) -> None:
+    """Raise MonoUnsupported where a name of `changing` is no tensor of any of the structs: it would shield nothing."""
+    if not changing:
+        return
+    names = {name for struct in structs for name in struct.tensors}
+    unknown = [
+        Problem(name, "changing", f"one of {', '.join(sorted(names))}", name) for name in changing if name not in names
+    ]
+    if unknown:
+        raise MonoUnsupported("changing", unknown)
+
+
+def structure_problems(one: Sealed, changing: bool) -> list[Problem]:
     """Return what moved since load, by pointers, strides and counters."""
     t, name = one.tensor, one.info.name
     storage = t.untyped_storage()
-    if t.data_ptr() == one.address and storage._cdata == one.storage and storage.nbytes() == one.storage_nbytes:
-        if t.shape != one.shape or t.stride() != one.strides:
-            found = f"torch {tuple(t.shape)}, strides {t.stride()}"
-            return [Problem(name, "strides", f"torch {tuple(one.shape)}, strides {one.strides}", found)]
-        version = version_of(t)
-        if not changing and version != one.version:
-            help = "refresh the struct, or load the layer again"
-            found = f"{version} writes" if version is not None else "no counter"
-            return [Problem(name, "overwritten", f"{one.version} in-place writes, as at load", found, help)]
-        return []
-    if storage.nbytes() == 0:
+    nbytes = storage.nbytes()
+    if nbytes == 0:
         return [Problem(name, "freed", f"{one.storage_nbytes} bytes at {one.address:#x}", "storage of 0 bytes", _AGAIN)]
-    found = f"{storage.nbytes()} bytes, tensor at {t.data_ptr():#x}"
-    return [Problem(name, "moved", f"{one.storage_nbytes} bytes, tensor at {one.address:#x}", found, _AGAIN)]
+    if t.data_ptr() != one.address or nbytes != one.storage_nbytes:
+        found = f"{nbytes} bytes, tensor at {t.data_ptr():#x}"
+        expected = f"{one.storage_nbytes} bytes, tensor at {one.address:#x}"
+        return [Problem(name, "moved", expected, found, _AGAIN)]
+    if storage._cdata != one.storage.cdata:
+        found = "another storage at the same address"
+        return [Problem(name, "recycled", f"the storage of the load, at {one.address:#x}", found, _AGAIN)]
+    if t.shape != one.shape or t.stride() != one.strides or t.dtype != one.dtype:
+        expected = f"{one.dtype} {tuple(one.shape)}, strides {one.strides}"
+        found = f"{t.dtype} {tuple(t.shape)}, strides {t.stride()}"
+        return [Problem(name, "strides", expected, found)]
+    version = version_of(t)
+    if not changing and version != one.version:
+        expected, found = f"{one.version} in-place writes, as at load", f"{version} writes"
+        return [Problem(name, "overwritten", expected, found, "refresh the struct, or load the layer again")]
+    return []
 
 
 _AGAIN = "captured graphs still read the old address: load the layer again and capture anew"
@@ -110,25 +149,26 @@ def verify_all(structs: Iterable[Struct], changing: Collection[str] = ()) -> Sta
 
     Content is the fingerprint of every tensor, its pads, and codes that no kernel survives: e8m0 0xFF, fp8 NaN, and
     bf16 or fp32 infinities and NaNs.
-    Raises: MonoUnsupported, with every problem of every struct.
+    Raises: MonoUnsupported, with every problem of every struct, numbered in their order where there are several.
+    Law:    tests/runtime/test_recheck.py
     """
+    structs = tuple(structs)
+    _require_known(structs, changing)
     found: list[tuple[str, Sealed, list[Problem], torch.Tensor | None]] = []
-    for struct in structs:
-        subject = type(struct).__name__
+    for index, struct in enumerate(structs):
+        prefix = f"{type(struct).__name__} {index}: " if len(structs) > 1 else ""
         for one in struct._seal:
             skipped = one.info.name in changing
-            problems = _structure(one, True)
+            problems = structure_problems(one, changing=True)  # of writes the content tells more than the counter
             measured = None if problems or skipped else _measure(one)
-            found.append((subject, one, problems, measured))
-    numbers = _read([m for *_, m in found if m is not None])
-    subjects = list(dict.fromkeys(subject for subject, *_ in found))
+            found.append((prefix, one, problems, measured))
+    numbers = iter(read_all([m for *_, m in found if m is not None]))
     problems = []
-    for subject, one, structural, measured in found:
+    for prefix, one, structural, measured in found:
         mine = structural if measured is None else _judge(one, *next(numbers))
-        prefix = f"{subject}." if len(subjects) > 1 else ""
         problems += [Problem(prefix + p.field, p.what, p.expected, p.found, p.help) for p in mine]
     if problems:
-        raise MonoUnsupported(", ".join(subjects), problems)
+        raise MonoUnsupported(", ".join(dict.fromkeys(type(struct).__name__ for struct in structs)), problems)
     return "verified"
 
 
@@ -136,20 +176,6 @@ def _measure(one: Sealed) -> torch.Tensor:
     """Return fingerprint then, fingerprint now, bad codes and wrong pads, as one int64 tensor on the device."""
     now = fingerprint(one.tensor, one.info.items(one.tensor)).value
     return torch.stack((one.content.value, now, bad_codes(one.tensor, one.info), wrong_pads(one.tensor, one.info)))
-
-
-def _read(measured: list[torch.Tensor]) -> Any:
-    """Return an iterator of the measurements as integers, after one synchronisation a device."""
-    if not measured:
-        return iter(())
-    by_device: dict[torch.device, list[int]] = {}
-    for index, m in enumerate(measured):
-        by_device.setdefault(m.device, []).append(index)
-    values: list[list[int]] = [[] for _ in measured]
-    for indices in by_device.values():
-        for index, row in zip(indices, torch.stack([measured[i] for i in indices]).tolist(), strict=True):
-            values[index] = row
-    return iter(values)
 
 
 def _judge(one: Sealed, then: int, now: int, bad: int, pads: int) -> list[Problem]:
@@ -191,19 +217,27 @@ def bad_codes(t: torch.Tensor, info: TensorInfo) -> torch.Tensor:
 
 def wrong_pads(t: torch.Tensor, info: TensorInfo) -> torch.Tensor:
     """Return how many pad elements do not hold the layout's fill, as an int64 tensor of no axes on the device."""
-    none = torch.zeros((), dtype=torch.int64, device=t.device)
+    total = torch.zeros((), dtype=torch.int64, device=t.device)
     if info.fill is None or info.storage is None or not info.pads:
-        return none
+        return total
+    held = t.view(torch.float4_e2m1fn_x2) if info.bits == 4 else t
     padded = (*t.shape[info.batch : -1], t.shape[-1] * (2 if info.bits == 4 else 1))
     storage = info.storage(info.name, info.bits, *padded)
-    moved = unpack(info.name, t, tuple(t.shape), padded=padded, view=storage.view, permute=storage.permute)
-    logical = moved.view(torch.uint8)
-    fill = torch.tensor(list(info.fill.to_bytes(t.element_size(), "little")), dtype=torch.uint8, device=t.device)
-    wrong = logical.view(*t.shape, t.element_size()) != fill
-    total = none
-    inside = wrong
+    logical = unpack(info.name, held, tuple(t.shape), padded=padded, view=storage.view, permute=storage.permute)
+    inside = _differs(logical.view(torch.uint8).view(*t.shape, t.element_size()), info.fill, info.bits)
     for axis, ranges in info.pads:
         kept = torch.cat([inside.narrow(axis, begin, end - begin) for begin, end in ranges], dim=axis)
-        total = total + inside.any(-1).sum() - kept.any(-1).sum()
+        total = total + inside.sum() - kept.sum()
         inside = kept
     return total
+
+
+def _differs(codes: torch.Tensor, fill: int, bits: int) -> torch.Tensor:
+    """Return, for each element of bytes [..., torch elements, bytes of one], whether it is not the fill's pattern."""
+    if bits == 4:
+        nibbles = torch.cat((codes & 0x0F, codes >> 4), dim=-1)  # low first
+        return (nibbles != fill).flatten(-2)
+    wrong = codes[..., 0] != (fill & 0xFF)
+    for place in range(1, bits // 8):
+        wrong |= codes[..., place] != (fill >> (8 * place) & 0xFF)
+    return wrong

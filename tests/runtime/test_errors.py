@@ -31,7 +31,7 @@ def test_help_stands_at_the_end() -> None:
 
 
 def test_several_problems_are_aligned_below_their_count() -> None:
-    assert str(MonoUnsupported("S", (ONE, TWO))).splitlines() == [
+    assert MonoUnsupported("S", (ONE, TWO)).table().splitlines() == [
         "S: 2 problems",
         "  w13          dtype  expected float8_e4m3fn   found bfloat16",
         "  s_long_name  shape  expected 2 x 3 elements  found 6 elements",
@@ -39,9 +39,20 @@ def test_several_problems_are_aligned_below_their_count() -> None:
 
 
 def test_help_stands_at_the_end_of_its_line_in_a_table() -> None:
-    lines = str(MonoUnsupported("S", (ONE, Problem("w", "strides", "2, 1", "1, 2", "hand over a copy")))).splitlines()
+    refusal = MonoUnsupported("S", (ONE, Problem("w", "strides", "2, 1", "1, 2", "hand over a copy")))
+    lines = refusal.table().splitlines()
     assert lines[1].endswith("found bfloat16")
     assert lines[2].endswith("found 1, 2; hand over a copy")
+
+
+def test_a_log_gets_one_line_and_a_terminal_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = MonoUnsupported("S", (ONE, TWO))
+    assert str(refusal) == (
+        "S: 2 problems: w13: dtype: expected float8_e4m3fn, found bfloat16 | "
+        "s_long_name: shape: expected 2 x 3 elements, found 6 elements"
+    )
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert str(refusal) == refusal.table()
 
 
 def test_a_found_text_of_several_lines_stays_one_line() -> None:

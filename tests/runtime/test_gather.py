@@ -120,7 +120,9 @@ def _a_bad_link(rank: int, world: int) -> None:
 
     for crooked, slots in ((flips, f"[{rank}]"), (exchanges, "[0, 1]")):
 
-        def gathers(replies: list[torch.Tensor], message: torch.Tensor, crooked: Any = crooked, **options: Any) -> _Done:
+        def gathers(
+            replies: list[torch.Tensor], message: torch.Tensor, crooked: Any = crooked, **options: Any
+        ) -> _Done:
             real(replies, message, group=options["group"])
             crooked(replies)
             return _Done()

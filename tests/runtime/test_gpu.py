@@ -105,6 +105,8 @@ def test_tensors_of_two_devices_are_refused() -> None:
         load.view(name, (SimpleNamespace(t=t), "layer.t"), dtypes=(torch.float32,), shape=(4,), bits=32)
     with pytest.raises(runtime.MonoUnsupported, match="b: device: expected cuda:0, as a, found cpu"):
         load.check()
+    with pytest.raises(runtime.MonoUnsupported, match="w scale: device: expected cuda:0, found cpu"):
+        runtime.dequantize_mxfp8("w", numbers(4, 32).cuda(), torch.ones(4, 1, dtype=torch.uint8))
     with pytest.raises(runtime.MonoUnsupported, match="out: device"):
         runtime.pack(
             "x", torch.zeros(4, 4), padded=(4, 4), view=(4, 4), permute=(1, 0), out=torch.zeros(4, 4, device="cuda")

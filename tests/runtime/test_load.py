@@ -122,6 +122,7 @@ FAILS = [
     (16.0, "==", 16, "16", "16.0 (float)"),
     (True, "==", 1, "1", "True"),
     ("16", "==", 16, "16", "'16' (str)"),
+    (1, "==", True, "True", "1 (int)"),
     (4, "!=", 4, "!= 4", "4 (int)"),
     (4, "<", 4, "< 4", "4 (int)"),
     (5, "<=", 4, "<= 4", "5 (int)"),
@@ -171,7 +172,8 @@ def test_a_dim_is_bound_once_and_the_same_in_all() -> None:
     load = new()
     e = load.dim("E", (2, 3))
     load.require("E < 4", e, "<", 4)
-    assert load.when("early", ((e, "==", 3),)) is False
+    for condition in ((e, "==", 3), (e, "!=", 3), (e, "not in", (1,)), (e, "<", 4)):
+        assert load.when("early", (condition,)) is False
     view(load, torch.zeros(3, 8, dtype=torch.bfloat16), "a", shape=(e, 8))
     view(load, torch.zeros(3, 8, dtype=torch.bfloat16), "b", shape=(e, 8))
     assert load.when("part", ((e, "==", 3),)) is True
@@ -299,6 +301,13 @@ def test_pairs_along_an_axis_that_is_missing_are_not_compared() -> None:
     load = new()
     view(load, torch.zeros(16, 128, dtype=torch.uint8), dtypes=FP4, shape=(16, runtime.MISSING), bits=4)
     assert problems(load) == []
+
+
+def test_pairs_where_bytes_are_expected_are_said_as_pairs() -> None:
+    load = new()
+    t = torch.zeros(4, 8, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    view(load, t, dtypes=(torch.uint8,), shape=(4, 16), bits=8)
+    assert problems(load)[1:] == [("w", "shape", "4 x 16 elements", "4 x 16 elements (torch 4 x 8, two a byte)")]
 
 
 def test_int8_does_not_hold_fp4() -> None:
@@ -509,6 +518,13 @@ def test_as_that_has_another_number_of_elements() -> None:
     e = load.dim("E")
     view(load, torch.zeros(3, 7, dtype=torch.uint8), dtypes=(torch.uint8,), bits=8, shape=(e, 4), as_shape=(3, 7))
     assert [problem[:2] for problem in problems(load)] == [("w", "as")]
+
+
+def test_as_of_a_fixed_shape_that_has_another_number_of_elements() -> None:
+    load = new()
+    t = torch.zeros(6, 7, dtype=torch.uint8)
+    view(load, t, dtypes=(torch.uint8,), bits=8, shape=(3, 7), as_shape=(6, 7))
+    assert problems(load) == [("w", "as", "as many elements as 3 x 7 elements", "42 in torch units")]
 
 
 def test_times() -> None:

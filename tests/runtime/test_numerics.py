@@ -460,6 +460,10 @@ def test_other_wrong_inputs_are_refused() -> None:
         runtime.cast_bf16("gate", torch.zeros(()))
     with pytest.raises(MonoUnsupported, match="w: dtype: expected float8_e4m3fn, found float8_e4m3fnuz"):
         runtime.fn_to_fnuz("w", DATA.view(FNUZ), torch.ones(4))
+    with pytest.raises(MonoUnsupported, match="dtype: expected float32 or float8_e8m0fnu or uint8, found bfloat16"):
+        runtime.fn_to_fnuz("w", DATA, torch.ones(4, 2, dtype=torch.bfloat16))
+    with pytest.raises(MonoUnsupported, match="found an object of type list"):
+        runtime.dequantize_mxfp8("w", [1, 2], SCALE)  # type: ignore[arg-type]
     with pytest.raises(MonoUnsupported, match="w scale: shape: expected 4 elements, found 4 x 1 elements"):
         runtime.fn_to_fnuz("w", DATA, torch.ones(4, 1))
 

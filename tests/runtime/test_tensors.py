@@ -11,7 +11,7 @@ from torch._subclasses import FakeTensorMode
 
 from mono_gen import runtime
 from mono_gen.runtime import MonoUnsupported
-from mono_gen.runtime.tensors import kind_problem, plain
+from mono_gen.runtime.tensors import bytes_problems, kind_problem, plain
 
 
 class VllmParameter(torch.nn.Parameter):
@@ -111,3 +111,14 @@ def test_an_inference_tensor_is_plain() -> None:
         t = torch.zeros(4)
     assert kind_problem("w", t) is None
     assert plain(t).data_ptr() == t.data_ptr()
+
+
+def test_bytes_are_asked_for_everything_at_once() -> None:
+    short = torch.zeros(4, 8)
+    short.untyped_storage().resize_(64)
+    expanded = torch.zeros(1, 8).expand(4, 8)
+    assert bytes_problems("w", torch.zeros(4, 8)) == []
+    assert [p.what for p in bytes_problems("w", short)] == ["storage"]
+    assert [p.what for p in bytes_problems("w", expanded)] == ["strides", "storage"]
+    assert [p.what for p in bytes_problems("w", torch.zeros(4, 0))] == ["extent"]
+    assert [p.what for p in bytes_problems("w", torch.zeros(4, 8, device="meta"))] == ["kind"]
