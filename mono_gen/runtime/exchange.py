@@ -64,7 +64,7 @@ def agree(message: Message, group: torch.distributed.ProcessGroup, timeout_s: fl
         )
         said, missing = _collect(store, f"{prefix}/says", message.world, deadline)
         problems = [_absent(rank, timeout_s) for rank in missing]
-        problems += [p for rank, text in said.items() for p in _differences(message, rank, json.loads(text))]
+        problems += [p for rank, text in sorted(said.items()) for p in _differences(message, rank, json.loads(text))]
         verdict = "; ".join(f"{p.what}: expected {p.expected}, found {p.found}" for p in problems)
         store.set(f"{prefix}/agrees/{message.rank}", verdict or message.refused or _YES)
         if problems or message.refused:
@@ -73,18 +73,29 @@ def agree(message: Message, group: torch.distributed.ProcessGroup, timeout_s: fl
     except (RuntimeError, OSError) as error:  # torch reports a lost store as a RuntimeError
         return (_lost(error),)
     problems = [_absent(rank, timeout_s) for rank in missing]
-    problems += [_disagrees(rank, answer) for rank, answer in answers.items() if answer != _YES]
+    problems += [_disagrees(rank, answer) for rank, answer in sorted(answers.items()) if answer != _YES]
     return tuple(problems)
 
 
-def exchange_digests(group: torch.distributed.ProcessGroup, rank: int, digest: str, deadline: float) -> dict[int, str]:
-    """Return what each rank says of the bytes that it is about to send; a rank that is silent is left out.
+def exchange_digests(
+    group: torch.distributed.ProcessGroup, rank: int, digest: str, deadline: float
+) -> tuple[dict[int, str], str]:
+    """Return what each rank says of the bytes that it is about to send, and why nothing must be sent, empty where all
+    ranks are there and know it.
 
     Raises: RuntimeError, where the store is gone.
     """
-    store, prefix = _round(group, "digest", rank, ("says",))
+    store, prefix = _round(group, "digest", rank, ("says", "agrees"))
     store.set(f"{prefix}/says/{rank}", digest)
-    return _collect(store, f"{prefix}/says", torch.distributed.get_world_size(group), deadline)[0]
+    world = torch.distributed.get_world_size(group)
+    said, missing = _collect(store, f"{prefix}/says", world, deadline)
+    store.set(f"{prefix}/agrees/{rank}", f"nothing from {ranks_text(missing)}" if missing else _YES)
+    if missing:
+        return said, f"nothing from {ranks_text(missing)}"
+    answers, missing = _collect(store, f"{prefix}/agrees", world, deadline)
+    verdicts = [f"rank {other} gave up: {answer}" for other, answer in sorted(answers.items()) if answer != _YES]
+    verdicts += [f"nothing from {ranks_text(missing)}"] if missing else []
+    return said, "; ".join(verdicts)
 
 
 def silent_ranks(group: torch.distributed.ProcessGroup, rank: int, deadline: float) -> str:
@@ -113,7 +124,7 @@ def _differences(mine: Message, rank: int, theirs: dict[str, Any]) -> list[Probl
     for what in ("digest", "struct_id", "sources", "order"):
         expected, found = getattr(mine, what), theirs[what]
         expected = list(expected) if isinstance(expected, tuple) else expected
-        if expected != found and not (what == "sources" and theirs["refused"]):
+        if expected != found and not (what == "sources" and (mine.refused or theirs["refused"])):
             where = f"{expected}, as on rank {mine.rank}"
             problems.append(Problem(f"rank {rank}", _SPOKEN[what], where, str(found), _HELP[what]))
     return problems

@@ -10,7 +10,7 @@ import torch
 
 from mono_gen.runtime.content import fingerprint
 from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse
-from mono_gen.runtime.exchange import GATHER_TIMEOUT_S, exchange_digests, ranks_text, silent_ranks
+from mono_gen.runtime.exchange import GATHER_TIMEOUT_S, exchange_digests, silent_ranks
 from mono_gen.runtime.groups import group_problem
 from mono_gen.runtime.tensors import bytes_problems, joined, plain
 
@@ -43,16 +43,15 @@ def gather(
     begun = time.monotonic()
     deadline = begun + timeout_s
     try:
-        said = exchange_digests(group, rank, digest_of(message), begun + _SHARE * timeout_s)
-        missing = [r for r in range(world) if r not in said]
-        if not missing:
+        said, why_not = exchange_digests(group, rank, digest_of(message), begun + _SHARE * timeout_s)
+        if not why_not:
             work = torch.distributed.all_gather(replies, message, group=group, async_op=True)
             work.wait(timedelta(seconds=max(begun + _SHARE * timeout_s - time.monotonic(), 0.001)))
     except (RuntimeError, OSError) as error:  # torch reports a peer that is gone, and a timeout, as a RuntimeError
         found = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise _lost(field, world, timeout_s, f"{silent_ranks(group, rank, deadline)}: {found}") from error
-    if missing:
-        raise _lost(field, world, timeout_s, f"nothing from {ranks_text(missing)}")
+    if why_not:
+        raise _lost(field, world, timeout_s, why_not)
     wrong = [r for r, reply in enumerate(replies) if digest_of(reply) != said[r]]
     if wrong or not torch.equal(replies[rank], message):
         expected = "each rank's own bytes in its slot, in the group's order"

@@ -15,7 +15,7 @@ What it cannot see, for then no block loses its large code:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import exp, log1p
 
 import torch
@@ -123,7 +123,7 @@ def _guess(t: torch.Tensor, candidate: LayoutRef | str, scales: torch.Tensor | N
 
 
 def _chance(blocks: torch.Tensor, large: int) -> float:
-    """Return the chance that pieces of blocks [count, width] dealt at random leave none of them without a large code."""
+    """Return the chance that pieces of blocks [count, width], dealt at random, leave a large code in each block."""
     count, width = blocks.shape
     if not count:
         return 1.0
@@ -142,14 +142,27 @@ def bytes_look_like(data: torch.Tensor, scale: torch.Tensor | None) -> str:
         return ""
     first = (0,) * (data.dim() - 2)
     blocks = scale[first] if scale is not None and scale.dtype.itemsize == 1 and scale.dim() == data.dim() else None
-    guesses: list[Guess] = []
-    candidates: list[LayoutRef | str] = ["row_major", *known_layouts()]
-    for candidate in candidates:
+    if not _fits(data[first], blocks):
+        return ""
+    (plain,) = guess_layout(data[first], ("row_major",), scale=blocks)
+    possible = [str(g) for g in _others(data[first], blocks) if not g.excluded] if plain.excluded else []
+    return f"the bytes: {'; '.join((str(plain), *possible))}"
+
+
+def _fits(data: torch.Tensor, scale: torch.Tensor | None) -> bool:
+    """Return whether a matrix and its scales are what `guess_layout` takes."""
+    rows, k = data.shape
+    return scale is None or (data.dtype is torch.float8_e4m3fn and k % 32 == 0 and scale.shape == (rows, k // 32))
+
+
+def _others(data: torch.Tensor, scale: torch.Tensor | None) -> Iterator[Guess]:
+    """Yield what the bytes say of every known layout that is legal at this shape; of equal ones, of the first."""
+    seen = set()
+    for ref in known_layouts():
         try:
-            guesses += guess_layout(data[first], (candidate,), scale=blocks)
+            place = ref.storage(ref.name, 8, *extents(ref.name, data, ref.axes)).id_at(8)
+            if place not in seen:
+                yield from guess_layout(data, (ref,), scale=scale)
         except MonoUnsupported:
             continue  # not legal at this shape, so not the one
-    if not guesses or guesses[0].layout != "row_major":
-        return ""
-    possible = dict.fromkeys(str(g) for g in guesses[1:] if not g.excluded)
-    return f"the bytes: {'; '.join((str(guesses[0]), *(possible if guesses[0].excluded else ())))}"
+        seen.add(place)

@@ -35,7 +35,7 @@ class Record:
     extents:   logical, in elements, batch axes first.
     batch:     how many of these are batch axes.
     nbytes:    of the range.
-    origin:    who said so: pack, attest, load or file.
+    origin:    who said so: pack, attest, file, or load: a producer's flag at that time, which is asked again.
     version:   torch's version counter when the record was made; None for inference tensors, which have none.
     content:   the fingerprint of the bytes, None where nobody has read them.
     """

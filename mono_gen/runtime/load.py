@@ -141,8 +141,11 @@ class Load:
         return t
 
     def _claim(self, name: str, t: torch.Tensor, said: Claim, layout: str) -> None:
-        """Keep what the ledger says of a tensor, for `attest` and `check`; report what contradicts."""
-        self._claims[name] = said.speaks
+        """Keep what the ledger says of a tensor, for `attest` and `check`; report what contradicts.
+
+        A record that an earlier load left on the strength of the producer's flag does not stand for the flag.
+        """
+        self._claims[name] = said.speaks and (said.record is None or said.record.origin != "load")
         if said.problem is not None:
             self._add(_of(name, said.problem))
         if said.record is not None and said.record.content is not None and layout != ROW_MAJOR:

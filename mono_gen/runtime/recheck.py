@@ -16,7 +16,7 @@ from mono_gen.frozen import frozen
 from mono_gen.runtime.content import Fingerprint, fingerprint, read_all
 from mono_gen.runtime.errors import MonoUnsupported, Problem
 from mono_gen.runtime.fields import TensorInfo
-from mono_gen.runtime.ledger import Record, enter, version_of
+from mono_gen.runtime.ledger import Record, enter, record_of, version_of
 from mono_gen.runtime.moves import unpack
 
 State = Literal["verified", "unverified"]
@@ -61,6 +61,8 @@ def seal(struct: object, tensors: Mapping[str, TensorInfo]) -> Seal:
 def _sealed(info: TensorInfo, t: torch.Tensor) -> Sealed:
     storage = t.untyped_storage()
     content = fingerprint(t, info.items(t))
+    earlier = record_of(t)
+    known = earlier is not None and earlier.layout == info.layout
     record = Record(
         layout=info.layout,
         layout_id=info.layout_id,
@@ -70,7 +72,7 @@ def _sealed(info: TensorInfo, t: torch.Tensor) -> Sealed:
         extents=info.extents(t),
         batch=info.batch,
         nbytes=t.nbytes,
-        origin="load",
+        origin=earlier.origin if earlier is not None and known else "load",
         content=content,
     )
     enter(t, record)

@@ -22,12 +22,12 @@ spec small
 arch gfx950
 import "aiter.layout"
 
-layout page(tok, d) {
+layout small_page(tok, d) {
     split d = D b:16B
     store D tok b
 }
 
-layout halves(row, k) {
+layout small_halves(row, k) {
     pad row to 16, k to 64 fill 0x5
     split row = R r:16
     split k = K b:64
@@ -39,7 +39,7 @@ struct Small(layer) {
     dim POS
     g : bf16[64] { view layer.g }
     table : bf16[POS, 16] { tile row_major  view layer.table }
-    cache : fp8_e4m3fn[POS, 16, 32] { tile page  view layer.cache  attest page when layer.cache.is_paged }
+    cache : fp8_e4m3fn[POS, 16, 32] { tile small_page  view layer.cache  attest small_page when layer.cache.is_paged }
     w, s : mxfp4[E, 32, 256] {
         tile shuffle_16x16
         scale e8m0_shuffle
@@ -49,11 +49,11 @@ struct Small(layer) {
     odd : e8m0[E, 40, 5] { tile e8m0_shuffle  view layer.odd  attest e8m0_shuffle when layer.odd.is_shuffled }
     parts : uint8[60, 8] {
         segments row = a:25 b:35 pad each
-        tile halves
+        tile small_halves
         view layer.parts
-        attest halves when layer.parts.is_tiled
+        attest small_halves when layer.parts.is_tiled
     }
-    pairs : fp4_e2m1[20, 96] { tile halves  view layer.pairs  attest halves when layer.pairs.is_tiled }
+    pairs : fp4_e2m1[20, 96] { tile small_halves  view layer.pairs  attest small_halves when layer.pairs.is_tiled }
     q, qs : ptpc_fp8[32, 64] {
         tile shuffle_16x16
         convert mxfp8 row_major layer.q, layer.qs via bf16
@@ -123,12 +123,12 @@ def small_layer(module: ModuleType, *, flags: bool, pos: int = 3, experts: int =
     made_of = {
         "g": half,
         "table": half.repeat(pos, 1)[:, :16].contiguous(),
-        "cache": module.pack_page(ramp(pos, 16, 32, below=97 - plus).view(FN)),
+        "cache": module.pack_small_page(ramp(pos, 16, 32, below=97 - plus).view(FN)),
         "w": module.pack_shuffle_16x16(ramp(experts, 32, 128, below=97 - plus)),
         "s": module.pack_e8m0_shuffle(ramp(experts, 32, 8, below=97 - plus)),
         "odd": module.pack_e8m0_shuffle(ramp(experts, 40, 5, below=97 - plus).view(E8M0)),
-        "parts": module.pack_halves(padded),
-        "pairs": module.pack_halves(ramp(20, 48, below=97 - plus).view(FP4)),
+        "parts": module.pack_small_halves(padded),
+        "pairs": module.pack_small_halves(ramp(20, 48, below=97 - plus).view(FP4)),
         "q": numbers(32, 64),
         "qs": (120 + ramp(32, 2, below=9 - plus)).view(E8M0),
     }

@@ -129,9 +129,9 @@ def _a_bad_link(rank: int, world: int) -> None:
 
         torch.distributed.all_gather = gathers
         found = f"w: gather: expected each rank's own bytes in its slot.*slots of ranks {re.escape(slots)}"
+        group, t = torch.distributed.group.WORLD, torch.full((2, 16), float(rank))
         with pytest.raises(MonoUnsupported, match=found):
-            world_group = torch.distributed.group.WORLD
-            runtime.gather("w", (torch.full((2, 16), float(rank)),), world_group, axes=(0,), begins=(0,), lengths=(4,))
+            runtime.gather("w", (t,), group, axes=(0,), begins=(0,), lengths=(4,))
     torch.distributed.all_gather = real
 
 

@@ -150,15 +150,18 @@ def test_the_reported_chance_is_that_of_a_simulation(count: int, width: int) -> 
     assert counted <= 1.5 * said + 0.05, "dealing without return gives a wrong layout no better chance"
 
 
-def test_a_real_wrong_layout_passes_about_as_often_as_is_said() -> None:
-    """Small weights in shuffle_16x16 read as row_major: 400 seeds, 32 blocks each."""
+@pytest.mark.parametrize("k", [32, 64])
+def test_a_real_wrong_layout_passes_about_as_often_as_is_said(k: int) -> None:
+    """16 rows in shuffle_16x16 read as row_major, 500 weights: too few blocks to be sure, and the numbers say so."""
     passed, said = 0, []
-    for seed in range(400):
-        codes, scale = mxfp8(normals(32, 64, seed)[:, :32].repeat(1, 0).reshape(16, 64))
-        (found,) = guess_layout(packed("shuffle_16x16", codes), ("row_major",), scale=e8m0(scale))
-        passed += not found.excluded
-        said.append(guess_layout(packed("shuffle_16x16", codes), ("shuffle_16x16",), scale=e8m0(scale))[0].pass_chance)
-    assert passed / 400 <= 10 * float(np.mean(said)) + 0.02
+    for seed in range(500):
+        codes, scale = mxfp8(normals(16, k, seed))
+        t = packed("shuffle_16x16", codes)
+        right, wrong = guess_layout(t, ("shuffle_16x16", "row_major"), scale=e8m0(scale))
+        passed += not wrong.excluded
+        said.append(right.pass_chance)
+    assert 0.4 < np.mean(said) < 0.9
+    assert abs(passed / 500 - float(np.mean(said))) < 0.08
 
 
 def test_nothing_to_read_says_nothing() -> None:

@@ -333,21 +333,18 @@ def test_attest_refuses_what_cannot_be(small: ModuleType) -> None:
     assert all(runtime.record_of(x) is None for x in (t, t[:15], freed))
 
 
-def test_one_name_for_two_layouts_must_be_told_apart(small: ModuleType, tmp_path: Path) -> None:
-    other = made(
-        tmp_path,
-        "spec other_page\nlayout page(tok, d) { store d tok }\nlayout lonely(tok, d) { store d tok }\n",
-        "other_page",
-    )
-    assert other is not None
+def test_one_name_for_two_layouts_must_be_told_apart(tmp_path: Path) -> None:
+    for name, order in (("one_of_two", "d tok"), ("two_of_two", "tok d")):
+        lonely = f"layout lonely_{name}(tok, d) {{ store {order} }}"
+        made(tmp_path, f"spec {name}\nlayout of_two(tok, d) {{ store {order} }}\n{lonely}\n", name)
     t = ramp(16, 32)
-    (problem,) = refused(runtime.attest, t, "page")
-    assert problem.what == "layout" and "small.layout" in problem.found and "other_page.layout" in problem.found
-    refs = {ref.spec: ref for ref in runtime.layouts.layouts_named("page")}
-    mine = runtime.attest(t, refs["small.layout"])
-    theirs = runtime.attest(t, refs["other_page.layout"])
-    assert mine.layout_id != theirs.layout_id
-    assert runtime.attest(t, "lonely").layout_id == theirs.layout_id, "the id is of the map, not of the name"
+    (problem,) = refused(runtime.attest, t, "of_two")
+    assert problem.what == "layout" and "one_of_two.layout" in problem.found and "two_of_two.layout" in problem.found
+    refs = {ref.spec: ref for ref in runtime.layouts.layouts_named("of_two")}
+    ids = {spec: runtime.attest(t, ref).layout_id for spec, ref in refs.items()}
+    assert len(set(ids.values())) == 2
+    lonely_id = runtime.attest(t, "lonely_one_of_two").layout_id
+    assert lonely_id == ids["one_of_two.layout"], "the id is of the map, not of the name"
 
 
 def test_attest_of_padded_bytes(small: ModuleType) -> None:
@@ -372,7 +369,7 @@ def test_packing_twice_is_refused(small: ModuleType) -> None:
     (problem,) = refused(small.pack_shuffle_16x16, packed)
     assert (problem.what, problem.found) == ("layout", "shuffle_16x16") and "second time" in problem.help
     assert whats(refused(small.pack_shuffle_16x16, packed[1])) == [("pack_shuffle_16x16", "layout")]
-    assert whats(refused(small.pack_page, packed.view(64, 64))) == [("pack_page", "layout")]
+    assert whats(refused(small.pack_small_page, packed.view(64, 64))) == [("pack_small_page", "layout")]
     out = torch.empty_like(packed)
     assert refused(small.pack_shuffle_16x16, packed, out=out) and runtime.record_of(out) is None
     assert torch.equal(small.unpack_shuffle_16x16(packed, (2, 32, 64)), ramp(2, 32, 64))
@@ -384,13 +381,13 @@ def test_out_is_recorded_and_replaces_what_was_known(small: ModuleType) -> None:
     assert small.pack_shuffle_16x16(ramp(32, 64), out=out) is out
     record = runtime.record_of(out)
     assert record is not None and (record.layout, record.origin) == ("shuffle_16x16", "pack")
-    small.pack_page(ramp(32, 64), out=out)
-    assert layout_of(out) == "page"
+    small.pack_small_page(ramp(32, 64), out=out)
+    assert layout_of(out) == "small_page"
 
 
 def test_unpacking_another_record_is_refused(small: ModuleType) -> None:
     packed = small.pack_shuffle_16x16(ramp(32, 64))
-    assert whats(refused(small.unpack_page, packed, (32, 64))) == [("unpack_page", "layout")]
+    assert whats(refused(small.unpack_small_page, packed, (32, 64))) == [("unpack_small_page", "layout")]
     assert whats(refused(small.unpack_shuffle_16x16, packed.view(64, 32), (64, 32))) == [
         ("unpack_shuffle_16x16", "layout")
     ], "the same bytes at other extents are other elements"
@@ -407,8 +404,8 @@ def test_four_bit_elements_by_the_bytes_that_hold_them(small: ModuleType) -> Non
     assert torch.equal(nibbles.view(U8), ramp(2, 32, 128))
     as_pairs = small.pack_shuffle_16x16(ramp(2, 32, 128).view(FP4))
     assert torch.equal(small.unpack_shuffle_16x16(as_pairs.view(U8), (2, 32, 128)), ramp(2, 32, 128))
-    tiles = small.pack_halves(ramp(32, 64).view(FP4))
-    assert refused(small.unpack_halves, tiles.view(U8), (32, 64)), "64 elements a tile: 32 bytes here, 64 there"
+    tiles = small.pack_small_halves(ramp(32, 64).view(FP4))
+    assert refused(small.unpack_small_halves, tiles.view(U8), (32, 64)), "64 elements a tile: 32 bytes here, 64 there"
 
 
 # --- from_layer ---
@@ -434,9 +431,11 @@ def test_bytes_that_nobody_spoke_of_need_the_flag(small: ModuleType) -> None:
 
 def test_a_record_of_another_layout_is_refused_although_the_flag_is_true(small: ModuleType) -> None:
     source = small_layer(small, flags=True)
-    source.w = flagged(small.pack_page(ramp(2, 32, 128)))
+    source.w = flagged(small.pack_small_page(ramp(2, 32, 128)))
     (problem,) = refused(small.Small.from_layer, source)
-    assert (problem.field, problem.what) == ("w", "layout") and "page" in problem.found and "pack" in problem.found
+    assert (
+        (problem.field, problem.what) == ("w", "layout") and "small_page" in problem.found and "pack" in problem.found
+    )
     source.w = flagged(ramp(2, 32, 128))
     runtime.attest(source.w, "row_major")
     assert whats(refused(small.Small.from_layer, source)) == [("w", "layout")]
@@ -477,7 +476,7 @@ def test_row_major_bytes_are_row_major_at_any_extents(small: ModuleType) -> None
     runtime.attest(source.table, "row_major")
     runtime.attest(source.g.view(8, 8), "row_major")
     small.Small.from_layer(source)
-    source.table = small.pack_page(source.table)
+    source.table = small.pack_small_page(source.table)
     assert whats(refused(small.Small.from_layer, source)) == [("table", "layout")]
     source.table.data.fill_(1)
     small.Small.from_layer(source)
@@ -508,11 +507,29 @@ def test_a_source_that_is_recorded_as_shuffled_is_refused(small: ModuleType) -> 
     small.Small.from_layer(source)
 
 
+def test_a_record_that_rests_on_a_flag_does_not_outlive_the_flag(small: ModuleType) -> None:
+    source = small_layer(small, flags=True)
+    source.w = flagged(source.w.clone())  # in the layout, but only the flag says so
+    loaded = small.Small.from_layer(source)
+    record = runtime.record_of(loaded.w)
+    assert record is not None and record.origin == "load"
+    small.Small.from_layer(source)
+    source.w.is_shuffled = False
+    (problem,) = refused(small.Small.from_layer, source)
+    assert (problem.field, problem.what) == ("w", "attest")
+    del source.w.is_shuffled
+    (problem,) = refused(small.Small.from_layer, source)
+    assert (problem.field, problem.what) == ("w", "attest")
+    runtime.attest(source.w.view(torch.float4_e2m1fn_x2), "shuffle_16x16")
+    small.Small.from_layer(source)
+
+
 def test_a_struct_leaves_records_of_its_fields(small: ModuleType) -> None:
     loaded = small.Small.from_layer(small_layer(small, flags=True))
     for name, info in loaded.tensors.items():
         record = runtime.record_of(getattr(loaded, name))
-        assert record is not None and (record.layout, record.origin) == (info.layout, "load")
+        assert record is not None and record.layout == info.layout
+        assert record.origin in ("pack", "load")
         assert record.field_id == loaded.field_ids[name] and record.format == info.element
     odd, w = runtime.record_of(loaded.odd), runtime.record_of(loaded.w)
     assert odd is not None and odd.extents == (2, 40, 5)

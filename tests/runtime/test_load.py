@@ -655,3 +655,10 @@ def test_a_group_that_is_not_one(group: object) -> None:
     view(load, torch.zeros(5, 8, dtype=torch.bfloat16), shape=(rows, 8))
     ((field, what, expected, _),) = problems(load)
     assert (field, what, expected) == ("w", "group", "a torch.distributed process group that this rank is in")
+
+
+def test_ranks_that_cannot_be_told_anything_are_not_waited_for() -> None:
+    load = new()
+    load.gathered("w", None, segment="index_q", elements=512, rest=2432, world=4)
+    load.agree(None, digest="d", struct_id=1, sources=(), timeout_s=60)
+    assert [(field, what) for field, what, *_ in problems(load)] == [("w", "group")]

@@ -401,3 +401,20 @@ def test_require_legal_says_everything_that_does_not_hold() -> None:
         ("row % 32 == 0", "row = 3"),
         ("k % 8 == 0", "k = 9"),
     ]
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor that says it is on another device."""
+
+    device = torch.device("cuda", 1)  # type: ignore[assignment]
+
+
+def test_what_is_no_tensor_has_no_elements() -> None:
+    with pytest.raises(MonoUnsupported, match="x: kind"):
+        runtime.element_bits("x", [1, 2])  # type: ignore[arg-type]
+
+
+def test_out_on_another_device() -> None:
+    out = torch.zeros(4, 4).as_subclass(Elsewhere)
+    with pytest.raises(MonoUnsupported, match="out: device: expected cpu, found cuda:1"):
+        runtime.pack("x", torch.zeros(4, 4), padded=(4, 4), view=(4, 4), permute=(1, 0), out=out)

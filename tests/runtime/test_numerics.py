@@ -479,3 +479,16 @@ def test_sources_are_not_written() -> None:
     assert (codes_of(data) == before[0]).all()
     assert (codes_of(scale) == before[1]).all()
     assert (values == kept).all()
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor that says it is on another device."""
+
+    device = torch.device("cuda", 1)  # type: ignore[assignment]
+
+
+def test_a_scale_on_another_device() -> None:
+    data = torch.zeros(2, 32, dtype=torch.uint8).view(torch.float8_e4m3fn)
+    scale = torch.full((2, 1), 127, dtype=torch.uint8).as_subclass(Elsewhere)
+    with pytest.raises(MonoUnsupported, match="w scale: device: expected cpu, found cuda:1"):
+        runtime.dequantize_mxfp8("w", data, scale)

@@ -227,7 +227,7 @@ def test_content_names_the_codes(
     t = getattr(source, name)
     t.view(-1).view(U8)[2 * place : 2 * place + len(code)] = torch.tensor(code, dtype=U8)
     if name != "g":
-        runtime.attest(t, "page" if name == "cache" else "e8m0_shuffle")
+        runtime.attest(t, "small_page" if name == "cache" else "e8m0_shuffle")
         if name == "odd":
             runtime.attest(t, "e8m0_shuffle", logical=(40, 5))
     loaded = small.Small.from_layer(source)
@@ -239,8 +239,12 @@ def places_of_pads(small: ModuleType) -> dict[str, list[int]]:
     """Return the flat torch bytes of `odd`, `parts` and `pairs` that hold pads, from the offset of each element."""
     odd = {small.offset_e8m0_shuffle(r, k, (256, 8), 8) for r in range(256) for k in range(8) if r >= 40 or k >= 5}
     live = [*range(25), *range(32, 67)]
-    parts = {small.offset_halves(r, k, (80, 64), 8) for r in range(80) for k in range(64) if r not in live or k >= 8}
-    pairs = {small.offset_halves(r, k, (32, 128), 4)[0] for r in range(32) for k in range(128) if r >= 20 or k >= 96}
+    parts = {
+        small.offset_small_halves(r, k, (80, 64), 8) for r in range(80) for k in range(64) if r not in live or k >= 8
+    }
+    pairs = {
+        small.offset_small_halves(r, k, (32, 128), 4)[0] for r in range(32) for k in range(128) if r >= 20 or k >= 96
+    }
     return {"odd": sorted(odd) + [2048 + p for p in sorted(odd)], "parts": sorted(parts), "pairs": sorted(pairs)}
 
 

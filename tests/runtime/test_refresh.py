@@ -13,7 +13,7 @@ from mono_gen import runtime
 from tests.runtime.made import E8M0, FN, SMALL, U8, made, numbers, ramp, refused, small_layer, whats
 
 FIELDS = ("g", "table", "cache", "w", "s", "odd", "parts", "pairs", "q", "qs")
-PACKED = {"w": "shuffle_16x16", "s": "e8m0_shuffle", "cache": "page"}
+PACKED = {"w": "shuffle_16x16", "s": "e8m0_shuffle", "cache": "small_page"}
 
 
 @pytest.fixture(scope="module")
