@@ -39,6 +39,7 @@ check: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m tools.bench.pack
 	$(BIN)/python -m tools.bench.command
+	$(BIN)/python -m tools.bench.identity
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

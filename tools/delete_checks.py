@@ -40,6 +40,8 @@ OWN = {
     "runtime/ledger": ("test_ledger", "test_recorded"),
     "runtime/recorded": ("test_recorded", "test_ledger"),
     "runtime/layouts": ("test_layouts", "test_ledger", "test_recorded"),
+    "runtime/recheck": ("test_recheck", "test_content"),
+    "runtime/tables": ("test_tables", "test_recheck"),
     "runtime/exchange": ("test_exchange", "test_gather"),
     "runtime/gather": ("test_gather",),
 }
@@ -248,13 +250,15 @@ def _first_failure(stage: Stage) -> str:
 def _ended(one: _Running, limit: float) -> Verdict | None:
     """Return the verdict of a run that has ended or is over its limit, its copy as it was; None while it runs."""
     seconds = time.monotonic() - one.started
-    pid, _ = os.waitpid(one.pid, os.WNOHANG)
+    pid, status = os.waitpid(one.pid, os.WNOHANG)
     if pid == 0 and seconds < limit:
         return None
     if pid == 0:
         os.killpg(one.pid, signal.SIGKILL)
         os.waitpid(one.pid, 0)
     by = (one.copy / "verdict").read_text() if pid else f"a limit of {limit:g} s"
+    if pid and os.WIFSIGNALED(status):
+        by = f"signal {os.WTERMSIG(status)}, of which the tests died"
     (one.copy / one.check.path).write_text(one.original)
     return Verdict(one.check, by, seconds)
 

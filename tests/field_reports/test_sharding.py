@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import multiprocessing
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-import torch.distributed
-from torch.testing._internal.distributed.fake_pg import FakeStore
+import torch.multiprocessing
 
 from mono_gen import runtime
-from mono_gen.runtime.gather import digest_of
 from tests.field_reports.product import E8M0, FP4, U8, layer, made, ramp, raw, refused, spec_refused, whats
 
 
@@ -127,14 +126,6 @@ def test_h9_start_and_end_in_the_wrong_order(tmp_path: Path) -> None:
     assert refused(module.unpack_shuffle_16x16, packed, (64, 32))[0].what in ("shape", "layout")
 
 
-@pytest.fixture
-def second_of_four() -> Iterator[torch.distributed.ProcessGroup]:
-    """Yield a group of four ranks whose second is this process; tests say what its collectives bring."""
-    torch.distributed.init_process_group("fake", store=FakeStore(), rank=1, world_size=4)
-    yield torch.distributed.group.WORLD
-    torch.distributed.destroy_process_group()
-
-
 class _Done:
     """A collective that has ended."""
 
@@ -142,26 +133,29 @@ class _Done:
         """Return at once."""
 
 
-@pytest.mark.parametrize("order", [[0, 1, 2, 3], [0, 2, 1, 3]])
-def test_h10_pieces_in_an_assumed_rank_order(
-    monkeypatch: pytest.MonkeyPatch, second_of_four: torch.distributed.ProcessGroup, order: list[int]
-) -> None:
-    pieces = [torch.full((2, 16), rank, dtype=U8) for rank in range(4)]
+def _rank_of_h10(rank: int, folder: str) -> None:
+    """Gather on one of four ranks over a real group, then over one whose pieces come in another order."""
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=4)
+    group, piece = torch.distributed.group.WORLD, torch.full((2, 16), rank, dtype=U8)
+    real = torch.distributed.all_gather
 
-    def all_gather(replies: list[torch.Tensor], message: torch.Tensor, **_: object) -> _Done:
-        for reply, rank in zip(replies, order, strict=True):
-            reply.copy_(pieces[rank].view(-1))
+    def disordered(replies: list[torch.Tensor], message: torch.Tensor, **options: Any) -> _Done:
+        real(replies, message, group=options["group"])
+        replies[1], replies[2] = replies[2], replies[1]
         return _Done()
 
-    def exchange(*_: object) -> dict[int, str]:
-        return {rank: digest_of(piece.view(-1)) for rank, piece in enumerate(pieces)}
-
-    monkeypatch.setattr(torch.distributed, "all_gather", all_gather)
-    monkeypatch.setattr(sys.modules[digest_of.__module__], "exchange_digests", exchange)
-    options = {"axes": (0,), "begins": (0,), "lengths": (8,)}
-    if order == [0, 1, 2, 3]:
-        (whole,) = runtime.gather("w", (pieces[1],), second_of_four, **options)  # type: ignore[arg-type]
-        assert whole[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-        return
-    (problem,) = refused(runtime.gather, "w", (pieces[1],), second_of_four, **options)
+    (whole,) = runtime.gather("w", (piece,), group, axes=(0,), begins=(0,), lengths=(8,))
+    assert whole[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    torch.distributed.all_gather = disordered
+    (problem,) = refused(runtime.gather, "w", (piece,), group, axes=(0,), begins=(0,), lengths=(8,))
     assert problem.what == "gather" and "ranks [1, 2]" in problem.found
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def test_h10_pieces_in_an_assumed_rank_order(tmp_path: Path) -> None:
+    multiprocessing.set_forkserver_preload(["torch"])  # one import of torch for all ranks, and no threads to fork
+    args = (str(tmp_path),)
+    torch.multiprocessing.start_processes(_rank_of_h10, args=args, nprocs=4, start_method="forkserver")

@@ -123,12 +123,13 @@ def test_a9_second_load_writes_checkpoint_order(tmp_path: Path) -> None:
 
 
 def test_a9_a_loader_that_writes_through_data_is_seen_by_its_content(weight: Made) -> None:
-    """`.data` has a write counter of its own: structure cannot see it, content does."""
+    """`.data` has a write counter of its own: structure cannot see the write, content does."""
     live = torch.nn.Parameter(weight.module.pack_shuffle_16x16(ramp(32, 64, below=97).view(FN)), requires_grad=False)
     struct = weight.module.Weight.from_layer(layer(w=live))
     assert runtime.recheck(struct) == "unverified"
     live.data.view(U8).copy_(ramp(32, 64, below=89))
     assert whats(refused(runtime.recheck, struct, content=True)) == [("w", "overwritten")]
+    assert whats(refused(weight.module.Weight.from_layer, layer(w=live))) == [("w", "layout")]
 
 
 def test_a11_front_end_without_preshuffle(weight: Made) -> None:

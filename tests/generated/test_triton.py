@@ -12,7 +12,7 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 
-KERNELS = '''
+KERNELS = """
 import triton
 import triton.language as tl
 
@@ -42,7 +42,7 @@ def fields(out, expert, n: tl.constexpr):
     byte, nibble = w13(expert, row, k)
     tl.store(out + i, byte * 2 + nibble)
     tl.store(out + 1536 * 6144 + i, s13(expert, row, k // 32))
-'''
+"""
 
 
 def _module(name: str, path: Path) -> ModuleType:

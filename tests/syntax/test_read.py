@@ -101,3 +101,12 @@ def test_lines_end_at_newlines_alone() -> None:
     source = Source("x", "a\x0cb\u2028c\nd\r\n")
     assert (source.line(1), source.line(2), source.line(3), source.line(4)) == ("a\x0cb\u2028c", "d", "", "")
     assert source.position(source.text.index("d")) == (2, 1)
+
+
+def test_a_large_file_is_too_large_wherever_the_reading_stops(tmp_path: Path) -> None:
+    """What was read ends in the middle of a character: that is no mistake of the file."""
+    for name, lead in (("even", ""), ("odd", "#")):
+        (tmp_path / name).write_text(lead + "é" * (1 << 20))
+        with pytest.raises(SpecError) as refusal:
+            read_source(tmp_path / name, name)
+        assert [d.code for d in refusal.value.diagnostics] == ["file-too-large"]
