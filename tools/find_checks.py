@@ -47,9 +47,15 @@ def checks_of(texts: Mapping[str, str]) -> list[Check]:
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
     }
+    codes = {
+        node.name: code
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and (code := _code(node))
+    }
     found = []
     for path, tree in trees.items():
-        finder = _Finder(path, texts[path], raising)
+        finder = _Finder(path, texts[path], raising, codes)
         finder.visit(tree)
         found += sorted(finder.found, key=lambda check: (check.begin, -check.end))
     return found
@@ -67,9 +73,10 @@ class _Finder(ast.NodeVisitor):
     - a pair of a condition and what is said of it, in a tuple of such pairs                 -> False
     """
 
-    def __init__(self, path: str, source: str, raising: set[str]) -> None:
+    def __init__(self, path: str, source: str, raising: set[str], codes: Mapping[str, str]) -> None:
         self.path = path
         self.raising = raising
+        self.codes = codes
         self.lines = source.encode().splitlines(keepends=True)
         self.starts = [0]
         for line in self.lines:
@@ -124,7 +131,8 @@ class _Finder(ast.NodeVisitor):
     def visit_Expr(self, node: ast.Expr) -> None:
         """Take a call that stands alone and raises, reports or adds a problem."""
         if self._refuses(node):
-            self._add(node, "pass", _code(node))
+            assert isinstance(node.value, ast.Call), "only calls refuse"
+            self._add(node, "pass", _code(node) or self.codes.get(_name(node.value), ""))
         else:
             self.generic_visit(node)
 

@@ -68,12 +68,16 @@ class Ended:
 
 @dataclass(slots=True)
 class _Range:
-    """What is known of a range of bytes, with the counter of the tensor that it was said of."""
+    """What is known of a range of bytes, with the counter of the tensor that it was said of.
+
+    parts: the records of batch items that were looked up: an expert is asked for at every step.
+    """
 
     start: int
     size: int
     known: Record | Ended
     counter: torch.Tensor | None
+    parts: dict[tuple[int, int], Record] | None = None
 
     def overlaps(self, start: int, size: int) -> bool:
         """Return whether two ranges have a byte in common."""
@@ -94,6 +98,7 @@ _LOCK = threading.RLock()
 _NO_BYTES: dict[torch.device, torch.Tensor] = {}
 _STORAGES: dict[int, _Storage] = {}
 _SWEEP_AT = 256
+_PARTS = 1024  # of one range; beyond it they are forgotten and worked out anew
 _next_sweep = _SWEEP_AT
 
 
@@ -209,19 +214,16 @@ def _part(record: Record, one: _Range, start: int, size: int) -> Record | None:
     """Return the record of a range that overlaps a recorded one: itself, or whole batch items of it; else None."""
     if (start, size) == (one.start, one.size):
         return record
+    known = one.parts.get((start, size)) if one.parts is not None else None
+    if known is not None:
+        return known
     item = record.nbytes // record.items
     inside = one.start <= start and start + size <= one.start + one.size
     if not inside or not record.batch or (start - one.start) % item or size % item:
         return None
-    return Record(
-        record.layout,
-        record.layout_id,
-        record.field_id,
-        record.format,
-        record.bits,
-        (size // item, *record.extents[record.batch :]),
-        1,
-        size,
-        record.origin,
-        record.version,
-    )
+    inner = record.extents[record.batch :]
+    found = replace(record, extents=(size // item, *inner), batch=1, nbytes=size, content=None)
+    if one.parts is None or len(one.parts) >= _PARTS:
+        one.parts = {}
+    one.parts[start, size] = found
+    return found

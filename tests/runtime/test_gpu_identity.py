@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,7 +103,7 @@ def test_one_wait_for_all_verdicts(small: ModuleType, monkeypatch: pytest.Monkey
         waits.append(len(measured))
         return real(measured)
 
-    monkeypatch.setattr("mono_gen.runtime.recheck.read_all", counted)
+    monkeypatch.setattr(sys.modules["mono_gen.runtime.recheck"], "read_all", counted)
     with no_waiting():  # up to the one place that reads
         assert runtime.verify_all(structs) == "verified"
     assert waits == [30]

@@ -55,6 +55,18 @@ def test_exactly_that_range_and_whole_batch_items_inherit(small: ModuleType) -> 
     assert layout_of(t[2]) == "shuffle_16x16"
 
 
+def test_looking_up_many_slices_keeps_a_bounded_number(small: ModuleType) -> None:
+    t = attested(64, 16, 32)
+    for first in range(64):
+        for last in range(first + 1, 65):
+            record = runtime.record_of(t[first:last])
+            assert record is not None and record.extents == (last - first, 16, 32)
+    (entry,) = [e for e in ledger._STORAGES.values() if e.address == t.data_ptr()]
+    assert entry.ranges[0].parts is not None and 0 < len(entry.ranges[0].parts) <= ledger._PARTS
+    t[3].add_(1)
+    assert runtime.record_of(t[3:5]) is None, "what is remembered of parts ends with the whole"
+
+
 def test_anything_else_inherits_nothing(small: ModuleType) -> None:
     t = attested(4, 32, 64)
     parts = (t[0, :16], t[:, :16], t[::2], t.view(-1)[1:], t.view(-1)[:-1], t.transpose(1, 2), t.view(-1)[1024:3072])
