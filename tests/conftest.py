@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from mono_gen.runtime import layouts
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,6 +28,17 @@ def load_generated(path: Path) -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(autouse=True, scope="module")
+def layouts_of_one_test_module() -> Iterator[None]:
+    """Names of layouts that a test module's own specs enter are not found by other test modules."""
+    yield
+    for name, found in list(layouts._LAYOUTS.items()):
+        kept = {spec: ref for spec, ref in found.items() if spec in ("aiter.layout", "minimax_m3.layout")}
+        layouts._LAYOUTS[name] = kept
+        if not kept:
+            del layouts._LAYOUTS[name]
 
 
 @pytest.fixture(scope="session")

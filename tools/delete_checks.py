@@ -33,7 +33,7 @@ BROAD = (
 OWN = {
     "runtime/tensors": ("test_tensors", "test_load", "test_tables", "test_moves", "test_numerics"),
     "runtime/dims": ("test_load",),
-    "runtime/groups": ("test_load", "test_gather"),
+    "runtime/groups": ("test_load", "test_gather", "test_exchange"),
     "runtime/load": ("test_load",),
     "runtime/moves": ("test_moves", "test_numerics"),
     "runtime/content": ("test_content", "test_recheck", "test_ledger"),
@@ -43,7 +43,7 @@ OWN = {
     "runtime/recheck": ("test_recheck", "test_content"),
     "runtime/tables": ("test_tables", "test_recheck"),
     "runtime/exchange": ("test_exchange", "test_gather"),
-    "runtime/gather": ("test_gather",),
+    "runtime/gather": ("test_gather", "test_exchange"),
 }
 """Test modules of tests/runtime by the module that they are about; others have the one of their own name."""
 

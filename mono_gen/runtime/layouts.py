@@ -60,7 +60,8 @@ class LayoutRef:
     unpack: Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor]
 
 
-_LAYOUTS: dict[str, dict[int, LayoutRef]] = {}
+_LAYOUTS: dict[str, dict[str, LayoutRef]] = {}
+"""By name and spec: a module that is imported again takes the place of what it entered before."""
 
 
 def register_layout(
@@ -73,7 +74,7 @@ def register_layout(
 ) -> LayoutRef:
     """Return the layout, now found by its name."""
     ref = LayoutRef(name, spec, id, axes, storage, unpack)
-    _LAYOUTS.setdefault(name, {})[id] = ref
+    _LAYOUTS.setdefault(name, {})[spec] = ref
     return ref
 
 
@@ -82,21 +83,21 @@ def layout_named(name: str) -> LayoutRef:
 
     Raises: MonoUnsupported, where there is none, or where two specs mean different layouts by it.
     """
-    found = _LAYOUTS.get(name, {})
+    found = layouts_named(name)
     if len(found) == 1:
-        return next(iter(found.values()))
+        return found[0]
     if not found:
         known = ", ".join(sorted(_LAYOUTS)) or "none"
         raise refuse(name, "layout", f"a layout of a generated module that was imported: {known}", f"{name!r}")
-    specs = ", ".join(ref.spec for ref in found.values())
+    specs = ", ".join(ref.spec for ref in found)
     raise refuse(
         name, "layout", "one layout of that name", f"different ones in {specs}", "pass the module's own object"
     )
 
 
 def layouts_named(name: str) -> tuple[LayoutRef, ...]:
-    """Return every layout that generated modules have entered by a name."""
-    return tuple(_LAYOUTS.get(name, {}).values())
+    """Return the different layouts that generated modules have entered by a name."""
+    return tuple({ref.id: ref for ref in _LAYOUTS.get(name, {}).values()}.values())
 
 
 def known_layouts() -> tuple[LayoutRef, ...]:

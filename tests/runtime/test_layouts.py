@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+from mono_gen.frozen import replace
 from mono_gen.runtime import MonoUnsupported, layout_named
 from mono_gen.runtime import layouts as module
 
@@ -25,6 +26,9 @@ def test_a_name_that_nobody_entered(aiter_module: ModuleType) -> None:
 
 def test_a_name_of_two_layouts(aiter_module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     ref = layout_named("shuffle_32x16")
-    monkeypatch.setitem(module._LAYOUTS, "shuffle_32x16", {ref.id: ref, ref.id ^ 1: ref})
+    other = replace(ref, id=ref.id ^ 1, spec="other.layout")
+    monkeypatch.setitem(module._LAYOUTS, "shuffle_32x16", {"aiter.layout": ref, "other.layout": ref})
+    assert module.layout_named("shuffle_32x16") is ref  # the same layout in two specs is one
+    monkeypatch.setitem(module._LAYOUTS, "shuffle_32x16", {"aiter.layout": ref, "other.layout": other})
     with pytest.raises(MonoUnsupported, match="expected one layout of that name, found different ones in aiter"):
         layout_named("shuffle_32x16")

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from mono_gen import runtime
+from mono_gen.frozen import replace
 from tests.runtime.made import E8M0, FN, SMALL, U8, made, numbers, ramp, refused, small_layer, whats
 
 FIELDS = ("g", "table", "cache", "w", "s", "odd", "parts", "pairs", "q", "qs")
@@ -201,6 +202,21 @@ def test_another_container_is_another_dtype(small: ModuleType) -> None:
     source.odd = source.odd.view(U8)
     before = contents(struct)
     assert whats(refused(struct.refresh, source)) == [("odd", "shape")]
+    assert contents(struct) == before
+
+
+def test_tensors_of_another_device_are_not_copied(small: ModuleType) -> None:
+    struct, new = (small.Small.from_layer(small_layer(small, flags=True, plus=plus)) for plus in (0, 1))
+    before = contents(struct)
+    elsewhere = tuple(
+        replace(one, tensor=one.tensor.to("meta")) if one.info.name in ("g", "w") else one for one in new._seal
+    )
+    object.__setattr__(new, "_seal", elsewhere)
+    found = refused(runtime.refresh, struct, new)
+    assert [(p.field, p.what, p.expected, p.found) for p in found] == [
+        ("g", "device", "cpu", "meta"),
+        ("w", "device", "cpu", "meta"),
+    ]
     assert contents(struct) == before
 
 
