@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from mono_gen.runtime import layouts
-
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -34,11 +32,12 @@ def load_generated(path: Path) -> ModuleType:
 def layouts_of_one_test_module() -> Iterator[None]:
     """Names of layouts that a test module's own specs enter are not found by other test modules."""
     yield
-    for name, found in list(layouts._LAYOUTS.items()):
-        kept = {spec: ref for spec, ref in found.items() if spec in ("aiter.layout", "minimax_m3.layout")}
-        layouts._LAYOUTS[name] = kept
-        if not kept:
-            del layouts._LAYOUTS[name]
+    layouts = sys.modules.get("mono_gen.runtime.layouts")
+    known: dict[str, dict[str, Any]] = layouts._LAYOUTS if layouts is not None else {}
+    for name, found in list(known.items()):
+        known[name] = {spec: ref for spec, ref in found.items() if spec in ("aiter.layout", "minimax_m3.layout")}
+        if not known[name]:
+            del known[name]
 
 
 @pytest.fixture(scope="session")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
 
-from mono_gen.runtime import tensors
+from mono_gen.runtime import conditions, tensors
 from mono_gen.runtime.content import fingerprint, read_all
 from mono_gen.runtime.dims import MISSING, Dim, Extent, Missing, Product, known
 from mono_gen.runtime.errors import MonoUnsupported, Problem, show
@@ -20,15 +20,6 @@ from mono_gen.runtime.ledger import Record
 from mono_gen.runtime.recorded import ROW_MAJOR, Claim, claim, claim_source, ended_problem
 
 Path = tuple[Any, str]  # a value, and the full path that it begins: (layer, "layer.self_attn")
-
-COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
 
 
 class Load:
@@ -77,14 +68,16 @@ class Load:
         if not self._absent(text, value, operand):
             self._deferred.append((self._call, text, "require", value, op, operand))
 
-    def when(self, name: str, conditions: Iterable[tuple[Any, ...]]) -> bool:
+    def when(self, name: str, asked: Iterable[tuple[Any, ...]]) -> bool:
         """Return whether the optional part `name` is present: every condition holds. Unbound dims make it absent."""
         self._call += 1
         holds = True
-        for value, op, *operand in conditions:
+        for value, op, *operand in asked:
             right = operand[0] if operand else None
             absent = self._absent(f"optional {name}", value, right)
-            holds = not absent and _holds(value, op, right) and holds  # an unbound dim is no int: nothing holds for it
+            holds = (
+                not absent and conditions.holds(value, op, right) and holds
+            )  # an unbound dim is no int: nothing holds for it
         return holds
 
     def dim(self, name: str, allowed: tuple[int, ...] = ()) -> Dim:
@@ -264,12 +257,12 @@ class Load:
         self._compare()
         unbound = []
         for place, field, what, value, op, operand in self._deferred:
-            open_extents = [extent for extent in (value, operand) if _unbound(extent)]
+            open_extents = [extent for extent in (value, operand) if conditions.unbound(extent)]
             if open_extents:
                 expected = f"{open_extents[0]} from a shape in which it stands alone"
                 unbound.append((place, Problem(field, "dim", expected, "no such shape")))
-            elif not _holds(value, op, operand):
-                self._add(Problem(field, what, _expected(op, operand), _found(value)), place)
+            elif not conditions.holds(value, op, operand):
+                self._add(Problem(field, what, conditions.expected(op, operand), conditions.found(value)), place)
         self._deferred.clear()
         self._problems.extend(unbound if not self._problems else [])  # a tensor that was refused binds nothing
 
@@ -437,50 +430,3 @@ def _torch_extents(shape: tuple[Extent, ...], bits: int) -> tuple[Extent, ...]:
     if not isinstance(last, int) or last % 2:
         raise AssertionError(f"a 4-bit field's last extent is an even number, not {last}")
     return (*shape[:-1], last // 2)
-
-
-def _unbound(value: Any) -> bool:
-    return isinstance(value, (Dim, Product)) and known(value) is None
-
-
-def _number(value: Any) -> Any:
-    return known(value) if isinstance(value, (Dim, Product)) else value
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _holds(value: Any, op: str, operand: Any) -> bool:
-    """Return whether the condition holds. Flags are bools and sizes are ints: nothing else is taken for one."""
-    left, right = _number(value), _number(operand)
-    match op:
-        case "is true":
-            return left is True
-        case "is false":
-            return left is False
-        case "in":
-            return _is_int(left) and left in right
-        case "not in":
-            return _is_int(left) and left not in right
-        case _:
-            return _is_int(left) and _is_int(right) and COMPARISONS[op](left, right)
-
-
-def _expected(op: str, operand: Any) -> str:
-    right = _number(operand)
-    match op:
-        case "is true":
-            return "True"
-        case "is false":
-            return "False"
-        case "in" | "not in":
-            return f"{'one of' if op == 'in' else 'none of'} {', '.join(map(str, right))}"
-        case "==":
-            return str(operand)
-        case _:
-            return f"{op} {operand}"
-
-
-def _found(value: Any) -> str:
-    return str(value) if isinstance(value, (Dim, Product)) else show(value)

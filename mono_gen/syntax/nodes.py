@@ -1,6 +1,7 @@
 """The tree of a `.layout` file: frozen nodes with spans.
 
-Two trees are equal when they say the same, wherever they stand: spans take no part in comparisons.
+Two trees are equal when they say the same, wherever they stand: spans take no part in comparisons. The file is long
+because it is one list: a class a construct of the language, nothing else.
 """
 
 from __future__ import annotations
