@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import lcm, prod
 
 from mono_gen.algebra.fold import FoldGroup, fold
-from mono_gen.algebra.layout import Digit, Layout, first_difference, is_equal, offset
+from mono_gen.algebra.layout import Digit, Layout, first_difference, from_view, is_equal, offset
 from mono_gen.algebra.template import Template, bind, smallest_extents
 from mono_gen.model import LayoutModel
 from mono_gen.resolve.integers import Scope
@@ -247,9 +247,8 @@ def _torch_layout(
         if dim is None or dim < 1:
             raise _Unequal(f"`{expr_text(expr)}` is not a whole number for every legal extent")
         dims.append(dim)
-    placed: list[tuple[int, int, int]] = []
     position = 0
-    for index, (axis, extent) in enumerate(zip(template.axes, extents, strict=True)):
+    for axis, extent in zip(template.axes, extents, strict=True):
         start, inside = position, 1
         while position < len(dims) and (inside < extent or dims[position] == 1):
             inside *= dims[position]
@@ -257,19 +256,9 @@ def _torch_layout(
         if inside != extent:
             made = " * ".join(expr_text(e) for e in clause.view[start:position]) or "nothing"
             raise _Unequal(f"its dims do not make axis `{axis.name}`: {made} is not {axis.name}")
-        weight = extent
-        for dim in dims[start:position]:
-            weight //= dim
-            placed.append((index, dim, weight))
     if position != len(dims):
         raise _Unequal(f"`{expr_text(clause.view[position])}` is a dim beyond the last axis")
-    strides = [0] * len(dims)
-    inside = 1
-    for i in reversed(order):
-        strides[i] = inside
-        inside *= dims[i]
-    digits = tuple(Digit(f"d{i}", axis, size, weight, strides[i]) for i, (axis, size, weight) in enumerate(placed))
-    return Layout(extents, extents, tuple(digits[i] for i in order), None, prod(extents))
+    return from_view(extents, extents, tuple(dims), order)
 
 
 def _store_line(theirs: Layout, mine: Layout) -> str:
