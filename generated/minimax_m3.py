@@ -1228,32 +1228,12 @@ class CpSparseMoeLayer:
 
     struct_id: ClassVar[int] = 0x2B22007101DADCED
     field_ids: ClassVar[dict[str, int]] = {
-        "g_in": 0x53F8004CCFE1B0CB,
+        **SparseMoeLayer.field_ids,
         "w_qkv": 0xD48F679FACBFC90C,
         "s_qkv": 0xD48F679FACBFC90C,
-        "g_q": 0x6B4A33FFF1CBADF5,
-        "g_k": 0x6B4A33FFF1CBADF5,
-        "g_iq": 0x6B4A33FFF1CBADF5,
-        "g_ik": 0x6B4A33FFF1CBADF5,
-        "cos_sin": 0xC86AEFF8E2E74EF9,
-        "index_cache": 0xA9D4FD3C8ECB6137,
-        "k_scale": 0x4F71424E40B13736,
-        "v_scale": 0x4F71424E40B13736,
-        "w_o": 0x041CE3BDE24D70BE,
-        "s_o": 0x041CE3BDE24D70BE,
-        "g_post": 0x53F8004CCFE1B0CB,
-        "gate": 0x7008BC3C4D9C38C6,
-        "bias": 0x40B4C9C289C9E257,
-        "w13": 0x6C1A544850248B4E,
-        "s13": 0x6C1A544850248B4E,
-        "w2": 0x014797E05A0ED395,
-        "s2": 0x014797E05A0ED395,
-        "sh_w13": 0x7540A534DB1399A0,
-        "sh_s13": 0x7540A534DB1399A0,
-        "sh_w2": 0x690381B82536B7C6,
-        "sh_s2": 0x690381B82536B7C6,
     }
     segments: ClassVar[dict[str, dict[str, tuple[int, int]]]] = {
+        **SparseMoeLayer.segments,
         "w_qkv": {
             "q": (0, 2048),
             "k": (2048, 2176),
@@ -1268,10 +1248,6 @@ class CpSparseMoeLayer:
             "index_q": (2304, 2816),
             "index_k": (2816, 2944),
         },
-        "w13": {"gate": (0, 768), "up": (768, 1536)},
-        "s13": {"gate": (0, 768), "up": (768, 1536)},
-        "sh_w13": {"gate": (0, 768), "up": (768, 1536)},
-        "sh_s13": {"gate": (0, 768), "up": (768, 1536)},
     }
     fields: ClassVar[tuple[runtime.FieldInfo, ...]] = (
         runtime.FieldInfo("g_in", "bf16", "6144", "row_major", "view"),
@@ -1319,53 +1295,9 @@ class CpSparseMoeLayer:
     )
 
     tensors: ClassVar[dict[str, runtime.TensorInfo]] = {
-        "g_in": runtime.TensorInfo("g_in", "bf16", 16, "row_major", 0x5136F6400C563C02, 0x53F8004CCFE1B0CB),
+        **SparseMoeLayer.tensors,
         "w_qkv": runtime.TensorInfo("w_qkv", "fp8_e4m3fn", 8, "shuffle_16x16", 0xF81E00F6F01FE649, 0xD48F679FACBFC90C),
         "s_qkv": runtime.TensorInfo("s_qkv", "fp32", 32, "row_major", 0x74EADD9CC8509999, 0xD48F679FACBFC90C),
-        "g_q": runtime.TensorInfo("g_q", "bf16", 16, "row_major", 0x9438A36D3551C06F, 0x6B4A33FFF1CBADF5),
-        "g_k": runtime.TensorInfo("g_k", "bf16", 16, "row_major", 0x9438A36D3551C06F, 0x6B4A33FFF1CBADF5),
-        "g_iq": runtime.TensorInfo("g_iq", "bf16", 16, "row_major", 0x9438A36D3551C06F, 0x6B4A33FFF1CBADF5),
-        "g_ik": runtime.TensorInfo("g_ik", "bf16", 16, "row_major", 0x9438A36D3551C06F, 0x6B4A33FFF1CBADF5),
-        "cos_sin": runtime.TensorInfo("cos_sin", "bf16", 16, "row_major", 0x3B006DBA87830B2E, 0xC86AEFF8E2E74EF9),
-        "index_cache": runtime.TensorInfo(
-            "index_cache",
-            "fp8_e4m3fn",
-            8,
-            "row_major",
-            0x6C51625EF2F91BD1,
-            0xA9D4FD3C8ECB6137,
-            batch=1,
-        ),
-        "k_scale": runtime.TensorInfo("k_scale", "fp32", 32, "row_major", 0x1A63FBCB8BACD230, 0x4F71424E40B13736),
-        "v_scale": runtime.TensorInfo("v_scale", "fp32", 32, "row_major", 0x1A63FBCB8BACD230, 0x4F71424E40B13736),
-        "w_o": runtime.TensorInfo("w_o", "fp8_e4m3fn", 8, "shuffle_16x16", 0x3CF22013235E811B, 0x041CE3BDE24D70BE),
-        "s_o": runtime.TensorInfo("s_o", "fp32", 32, "row_major", 0xF1D9C737E194A6B1, 0x041CE3BDE24D70BE),
-        "g_post": runtime.TensorInfo("g_post", "bf16", 16, "row_major", 0x5136F6400C563C02, 0x53F8004CCFE1B0CB),
-        "gate": runtime.TensorInfo("gate", "bf16", 16, "row_major", 0x10DE4BEBB0C19C91, 0x7008BC3C4D9C38C6),
-        "bias": runtime.TensorInfo("bias", "fp32", 32, "row_major", 0x43C9878339BE157A, 0x40B4C9C289C9E257),
-        "w13": runtime.TensorInfo(
-            "w13",
-            "fp4_e2m1",
-            4,
-            "shuffle_16x16",
-            0xB32977A7DBF59CD0,
-            0x6C1A544850248B4E,
-            batch=1,
-        ),
-        "s13": runtime.TensorInfo("s13", "e8m0", 8, "e8m0_shuffle", 0x4429A3F433586AE2, 0x6C1A544850248B4E, batch=1),
-        "w2": runtime.TensorInfo("w2", "fp4_e2m1", 4, "shuffle_16x16", 0xC994C13EEB1FDD58, 0x014797E05A0ED395, batch=1),
-        "s2": runtime.TensorInfo("s2", "e8m0", 8, "e8m0_shuffle", 0xB0B210A919D017BB, 0x014797E05A0ED395, batch=1),
-        "sh_w13": runtime.TensorInfo(
-            "sh_w13",
-            "fp8_e4m3fn",
-            8,
-            "mxfp8_a_tiles",
-            0x639C53E5696BB6D9,
-            0x7540A534DB1399A0,
-        ),
-        "sh_s13": runtime.TensorInfo("sh_s13", "e8m0", 8, "e8m0_tiles", 0x4429A3F433586AE2, 0x7540A534DB1399A0),
-        "sh_w2": runtime.TensorInfo("sh_w2", "fp8_e4m3fn", 8, "mxfp8_a_tiles", 0x23FB11DF60D0D1AD, 0x690381B82536B7C6),
-        "sh_s2": runtime.TensorInfo("sh_s2", "e8m0", 8, "e8m0_tiles", 0xB0B210A919D017BB, 0x690381B82536B7C6),
     }
 
     E: int

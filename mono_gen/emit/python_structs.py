@@ -48,14 +48,22 @@ def struct_view(plan: StructPlan, spec_file: str, digest: str, earlier: dict[str
     model = plan.model
     doc = tuple(model.doc.splitlines()) or (f"The tensors of {model.name}, as its kernels read them.",)
     args = ", ".join(("cls", *_parameters(plan)))
+    base = earlier.get(model.base)
+    own = [f for f in plan.fields if base is None or f.model.name in model.declares]
     return StructView(
         name=model.name,
         doc=tuple(_indented(docstring(doc), 4)),
         struct_id=f"0x{plan.id:016X}",
-        field_ids=tuple(f"{quoted(t.model.name)}: 0x{f.id:016X}," for f in plan.fields for t in f.tensors),
-        segments=tuple(_segments(plan)),
+        field_ids=(
+            *_inherited("field_ids", base),
+            *(f"{quoted(t.model.name)}: 0x{f.id:016X}," for f in own for t in f.tensors),
+        ),
+        segments=tuple(_segments(plan, own, base)),
         infos=tuple(line for f in plan.fields for line in _info_lines(f)),
-        tensors=tuple(line for f in plan.fields for t in f.tensors for line in _tensor_lines(t, f.id)),
+        tensors=(
+            *_inherited("tensors", base),
+            *(line for f in own for t in f.tensors for line in _tensor_lines(t, f.id)),
+        ),
         members=tuple(_members(plan)),
         signature=f"def from_layer({args}) -> {model.name}:",
         body=tuple(_indented(_from_layer(plan, spec_file, digest), 8)),
@@ -77,10 +85,18 @@ def _indented(lines: Lines, columns: int) -> Lines:
     return [f"{' ' * columns}{line}" if line else "" for line in lines]
 
 
-def _segments(plan: StructPlan) -> Lines:
+def _inherited(attribute: str, base: StructPlan | None) -> Lines:
+    """Return the entry that takes over what the base of the same module says."""
+    return [f"**{base.model.name}.{attribute},"] if base is not None else []
+
+
+def _segments(plan: StructPlan, own: list[FieldPlan], base: StructPlan | None) -> Lines:
     """Return the class attribute that names the ranges of each tensor."""
     start = "segments: ClassVar[dict[str, dict[str, tuple[int, int]]]] = {"
-    lines = [line for f in plan.fields for t in f.tensors for line in _segment_lines(t.model)]
+    if all(t.model.segments for f in own for t in f.tensors):
+        lines = [*_inherited("segments", base), *(x for f in own for t in f.tensors for x in _segment_lines(t.model))]
+    else:  # an override without segments must not keep the base's
+        lines = [line for f in plan.fields for t in f.tensors for line in _segment_lines(t.model)]
     return [start, *_indented(lines, 4), "}"] if lines else [f"{start}}}"]
 
 
