@@ -1,8 +1,8 @@
 """What packing in the widest unit gains: `python -m tools.bench.pack`. Ratios, measured side by side; never a test.
 
 The generated `pack_X(t, out=...)` against the form that a reviewer would write, bytes permuted into a reused output.
-At least 1.6 is asked for, with as many threads as torch takes by itself. Two regimes: each form many times in a row, and
-each once after the other, which then finds the caches full of the other's bytes.
+At least 1.6 is asked for, with as many threads as torch takes by itself. Two regimes: each form many times in a row,
+and each once after the other, which then finds the caches full of the other's bytes.
 """
 
 from __future__ import annotations
