@@ -74,7 +74,7 @@ def linear(expr: nodes.Expr, digits: Collection[str], scope: Scope, bits: int) -
             return result
     value = value_at(expr, scope, {}, bits)
     if value is None:
-        raise NotLinear(expr.span, f"`{expr_text(expr)}` is no digit, axis or constant")
+        raise NotLinear(expr.span, f"`{expr_text(expr)}` is no whole number of {bits}-bit elements")
     return {"": value} if value else {}
 
 

@@ -245,7 +245,7 @@ def _torch_layout(
     for expr in clause.view:
         dim = value_at(expr, scope, env, bits)
         if dim is None or dim < 1:
-            raise _Unequal(f"`{expr_text(expr)}` is not a whole number for every legal extent")
+            raise AssertionError(f"`{expr_text(expr)}` is whole: _check_whole has held it")
         dims.append(dim)
     position = 0
     for axis, extent in zip(template.axes, extents, strict=True):
