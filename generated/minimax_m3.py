@@ -483,7 +483,7 @@ LAYOUTS: dict[str, runtime.LayoutRef] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SparseMoeLayer:
     """Everything the layer kernel reads for one sparse-attention MoE layer."""
 
@@ -657,6 +657,10 @@ class SparseMoeLayer:
     sh_w2: torch.Tensor | None  # fp8_e4m3fn [6144 x 768], mxfp8_a_tiles
     sh_s2: torch.Tensor | None  # e8m0 [6144 x 24], e8m0_tiles
     _seal: runtime.Seal = field(init=False, repr=False)
+
+    def __repr__(self) -> str:
+        """Return what the tensors are, and nothing of what they hold."""
+        return runtime.described(self)
 
     def __post_init__(self) -> None:
         """Note what the tensors are now: `runtime.recheck` compares with it."""
@@ -1220,7 +1224,7 @@ offset_sh_w2 = SparseMoeLayer.offset_sh_w2
 offset_sh_s2 = SparseMoeLayer.offset_sh_s2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CpSparseMoeLayer:
     """The wider fused projection of indexer context parallelism: every rank's index q head, gathered once at build
     time.
@@ -1328,6 +1332,10 @@ class CpSparseMoeLayer:
     sh_w2: torch.Tensor | None  # fp8_e4m3fn [6144 x 768], mxfp8_a_tiles
     sh_s2: torch.Tensor | None  # e8m0 [6144 x 24], e8m0_tiles
     _seal: runtime.Seal = field(init=False, repr=False)
+
+    def __repr__(self) -> str:
+        """Return what the tensors are, and nothing of what they hold."""
+        return runtime.described(self)
 
     def __post_init__(self) -> None:
         """Note what the tensors are now: `runtime.recheck` compares with it."""

@@ -14,7 +14,7 @@ from mono_gen.runtime.ledger import Record, record_of
 from mono_gen.runtime.load import Load
 from mono_gen.runtime.moves import element_bits, extents, pack, require_legal, shape_extents, unpack
 from mono_gen.runtime.numerics import cast_bf16, dequantize_mxfp8, fn_to_fnuz, mxfp8_to_ptpc_fp8, quantize_ptpc_fp8
-from mono_gen.runtime.recheck import Seal, recheck, seal, verify_all
+from mono_gen.runtime.recheck import Seal, described, recheck, seal, verify_all
 from mono_gen.runtime.recorded import attest, pack_recorded, unpack_recorded
 from mono_gen.runtime.refresh import refresh
 from mono_gen.runtime.segments import pad_segments
@@ -39,6 +39,7 @@ __all__ = [
     "attest",
     "cast_bf16",
     "dequantize_mxfp8",
+    "described",
     "element_bits",
     "extents",
     "fn_to_fnuz",

@@ -146,6 +146,8 @@ def bytes_look_like(data: torch.Tensor, scale: torch.Tensor | None) -> str:
         return ""
     (plain,) = guess_layout(data[first], ("row_major",), scale=blocks)
     possible = [str(g) for g in _others(data[first], blocks) if not g.excluded] if plain.excluded else []
+    if plain.excluded and not possible:
+        return ""  # nothing that is known fits: the values were not quantized as the check supposes
     return f"the bytes: {'; '.join((str(plain), *possible))}"
 
 

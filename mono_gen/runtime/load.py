@@ -158,7 +158,7 @@ class Load:
         if value is not True:
             found = value.why if isinstance(value, Missing) else show(value)
             expected = f"{path[1]} is True, the promise that the bytes are in {layout}"
-            self._add(Problem(name, "attest", expected, found, self._look(tensors)))
+            self._add(Problem(name, "attest", expected, found, self._promise(layout, tensors)))
 
     def attest_absent(self, name: str, path: Path, tensors: Sequence[str] = ()) -> None:
         """Return nothing; a problem unless the flag of a row-major source is absent, None or False.
@@ -177,9 +177,15 @@ class Load:
         self._call += 1
         if self._is_claimed(tensors):
             return
-        look = self._look(tensors)
-        help = "name the producer's flag with `attest` in the spec, or convert from row_major" + (look and f"; {look}")
+        promise = self._promise(layout, tensors)
+        help = f"name the producer's flag with `attest` in the spec, convert from row_major, {promise}"
         self._add(Problem(name, "attest", f"a promise that the bytes are in {layout}", "nothing that says so", help))
+
+    def _promise(self, layout: str, tensors: Sequence[str]) -> str:
+        """Return how a caller promises what no flag says: of which tensors, and what their bytes look like."""
+        silent = " and ".join(t for t in tensors if not self._claims.get(t, False)) or layout
+        look = self._look(tensors)
+        return f"or say it of {silent} with runtime.attest(tensor, layout)" + (look and f"; {look}")
 
     def _look(self, tensors: Sequence[str]) -> str:
         """Return what the bytes of a field's data and scale look like, where both were found sound."""

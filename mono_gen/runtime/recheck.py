@@ -49,6 +49,12 @@ class Struct(Protocol):
     _seal: Seal
 
 
+def described(struct: Struct) -> str:
+    """Return a struct's name and its tensors with type and shape; reads no tensor, waits for no device."""
+    parts = (f"{one.info.name}: {one.dtype} {tuple(one.shape)} {one.info.layout}" for one in struct._seal)
+    return f"{type(struct).__name__}({', '.join(parts)})".replace("torch.", "")
+
+
 def seal(struct: object, tensors: Mapping[str, TensorInfo]) -> Seal:
     """Return what the tensors of a struct are now, and enter each in the ledger as its field.
 

@@ -360,3 +360,9 @@ def test_a_table_that_was_written_over(table: torch.Tensor) -> None:
 def test_what_is_no_table(table: torch.Tensor) -> None:
     assert whats(refused(recheck_table, table.clone())) == [("recheck_table", "table")]
     assert whats(refused(recheck_table, torch.zeros(4, dtype=torch.int64))) == [("recheck_table", "table")]
+
+
+def test_a_struct_reads_by_types_and_shapes(loaded: Any) -> None:
+    text = repr(loaded)
+    assert text.startswith("Small(g: bfloat16 (64,) row_major, ") and "q: float8_e4m3fn (32, 64) shuffle_16x16" in text
+    assert "tensor(" not in text
