@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from mono_gen.algebra.layout import Digit, Layout
 from mono_gen.algebra.monomial import Size, product
 from mono_gen.frozen import frozen
@@ -181,8 +179,3 @@ def row_major_template(axes: tuple[str, ...]) -> Template:
 def smallest_extents(template: Template, bits: int, tiles: int = 2) -> tuple[int, ...]:
     """Return extents with `tiles` of each unsized digit, so that every digit varies."""
     return tuple(axis.sized.at(bits) * (1 if axis.is_fixed else tiles) for axis in template.axes)
-
-
-def elements(extents: tuple[int, ...]) -> int:
-    """Return the number of coordinates."""
-    return prod(extents)
