@@ -91,6 +91,430 @@ MONO_HD constexpr auto place(Int element) {
 
 }  // namespace detail
 
+namespace detail {
+
+// What follows is worked out while compiling. A fold is left with multiplications, shifts and masks.
+
+// A digit of an axis: how many values it has, 0 where only the run knows, and the elements that a step of it moves.
+template <long long size, long long step>
+struct digit {};
+
+// A part of an offset, in elements: x / divide % modulo * step; x / divide * step where modulo is 0.
+struct Part {
+    long long divide;
+    long long modulo;
+    long long step;
+};
+
+// The parts that an offset is the sum of, fastest first.
+template <unsigned kMost>
+struct Parts {
+    int count;
+    Part part[kMost];
+
+    // A part that goes on where the last one ends becomes one with it; a part of one value is none.
+    MONO_HD constexpr void add(Part next) {
+        const Part last = count > 0 ? part[count - 1] : Part{0, 0, 0};
+        const bool goes_on = next.divide == last.divide * last.modulo && next.step == last.step * last.modulo;
+        if (next.modulo != 1 && last.modulo > 0 && goes_on) {
+            part[count - 1].modulo *= next.modulo;
+        } else if (next.modulo != 1) {
+            part[count++] = next;
+        }
+    }
+    // The same offset for x < limit alone; a limit of 0 is none.
+    MONO_HD constexpr Parts below(long long limit) const {
+        Parts fewer{};
+        for (int i = 0; i < count; ++i) {
+            const Part p = part[i];
+            if (limit == 0 || p.divide < limit) {
+                fewer.add({p.divide, limit > 0 && p.divide * p.modulo >= limit ? 0 : p.modulo, p.step});
+            }
+        }
+        return fewer;
+    }
+};
+
+// An axis: its digits, fastest first.
+template <class... Digits>
+struct axis;
+
+template <long long... kSizes, long long... kSteps>
+struct axis<digit<kSizes, kSteps>...> {
+    static constexpr unsigned kDigits = sizeof...(kSizes);
+    static constexpr long long kExtent = (1LL * ... * kSizes);  // of storage; 0 where only the run knows
+
+    // The offset of a coordinate.
+    static MONO_HD constexpr Parts<kDigits> parts() {
+        const Part given[] = {{0, kSizes, kSteps}...};
+        Parts<kDigits> all{};
+        long long divide = 1;
+        for (const Part& p : given) {
+            all.add({divide, p.modulo, p.step});
+            divide *= p.modulo;
+        }
+        return all;
+    }
+    // Whether unit cuts the axis evenly, at borders of its digits or inside one. Then the offset of unit * x + rest is
+    // the sum of those of unit * x and of rest, for rest < unit.
+    static MONO_HD constexpr bool cuts(long long unit) {
+        bool all = kExtent % unit == 0;
+        const Parts<kDigits> its = parts();
+        for (int i = 0; i < its.count; ++i) {
+            all = all && (its.part[i].divide % unit == 0 || unit % its.part[i].divide == 0);
+        }
+        return all;
+    }
+    // The offset of unit * x for x < limit, or for all there are where limit is 0. Requires: unit cuts the axis.
+    static MONO_HD constexpr Parts<kDigits> multiples(long long unit, long long limit) {
+        const Parts<kDigits> its = parts();
+        Parts<kDigits> all{};
+        for (int i = 0; i < its.count; ++i) {
+            const Part p = its.part[i];
+            const long long times = unit / p.divide;
+            if (times == 0 || p.divide % unit == 0) {
+                all.add({p.divide / unit, p.modulo, p.step});
+            } else if (p.modulo == 0 || p.modulo / times > 0) {
+                all.add({1, p.modulo / times, p.step * times});
+            }
+        }
+        return all.below(limit > 0 ? limit : kExtent / unit);
+    }
+    // Where storage has unit * x, in units.
+    template <long long unit, class Int>
+    static MONO_HD constexpr Int stored(Int x) {
+        return x;
+    }
+};
+
+// Segments that are padded one by one: from coordinate `at` on, storage lies `by` further.
+template <long long at, long long by>
+struct shift {};
+
+template <class Axis, class... Shifts>
+struct shifted;
+
+template <class Axis, long long... kAt, long long... kBy>
+struct shifted<Axis, shift<kAt, kBy>...> : Axis {
+    static MONO_HD constexpr bool cuts(long long unit) {
+        return Axis::cuts(unit) && ((kAt % unit == 0 && kBy % unit == 0) && ...);
+    }
+    template <long long unit, class Int>
+    static MONO_HD constexpr Int stored(Int x) {
+        return (x + ... + (x >= kAt / unit ? static_cast<Int>(kBy / unit) : Int{0}));
+    }
+};
+
+// The axes of a layout or a tensor, slowest first as its coordinates are.
+template <class Int, int bits, class... Axes>
+struct axes {
+    using offset_t = Int;
+    static constexpr int kBits = bits;
+    static constexpr int kCount = sizeof...(Axes);
+};
+
+template <int i, class Of>
+struct nth;
+
+template <int i, class Int, int bits, class First, class... Rest>
+struct nth<i, axes<Int, bits, First, Rest...>> : nth<i - 1, axes<Int, bits, Rest...>> {};
+
+template <class Int, int bits, class First, class... Rest>
+struct nth<0, axes<Int, bits, First, Rest...>> {
+    using type = First;
+};
+
+template <class Int>
+struct Unsigned {
+    using type = unsigned long long;
+};
+
+template <>
+struct Unsigned<int> {
+    using type = unsigned;
+};
+
+// The bytes of the parts of Source at x >= 0, from the i-th part on. Unsigned, a division by a power of two is a shift.
+template <class Source, int kBits, int i = 0, class Int>
+MONO_HD constexpr Int bytes_at(Int x) {
+    constexpr auto kParts = Source::parts();
+    if constexpr (i < kParts.count) {
+        using U = typename Unsigned<Int>::type;
+        constexpr Part kPart = kParts.part[i];
+        constexpr U kDivide = static_cast<U>(kPart.divide), kModulo = static_cast<U>(kPart.modulo);
+        constexpr Int kStep = static_cast<Int>(kPart.step * kBits / 8);
+        const Int rest = bytes_at<Source, kBits, i + 1>(x);
+        if constexpr (kDivide == 1 && kModulo == 0) {
+            return x * kStep + rest;
+        } else if constexpr (kModulo == 0) {
+            return static_cast<Int>(static_cast<U>(x) / kDivide) * kStep + rest;
+        } else {
+            return static_cast<Int>(static_cast<U>(x) / kDivide % kModulo) * kStep + rest;
+        }
+    } else {
+        return 0;
+    }
+}
+
+// An offset that is never negative, and compilers are told so: in 64 bits its sign costs an instruction.
+template <class Int>
+MONO_HD constexpr Int not_negative(Int offset) {
+#if defined(__GNUC__) || defined(__CUDACC_RTC__)
+    if (offset < 0) {
+        __builtin_unreachable();
+    }
+#endif
+    return offset;
+}
+
+}  // namespace detail
+
+namespace detail {
+
+constexpr int kDwordBytes = 4;
+
+// x counts units of an axis.
+template <class Axis, long long unit>
+struct Tiles {
+    static MONO_HD constexpr auto parts() { return Axis::multiples(unit, 0); }
+};
+
+// x is a lane: row x % rows, k piece * (x / rows).
+template <class Row, class K, int rows, int ks, int piece>
+struct Lanes {
+    static MONO_HD constexpr auto parts() {
+        const auto by_row = Row::multiples(1, rows);
+        const auto by_k = K::multiples(piece, ks / piece);
+        Parts<Row::kDigits + K::kDigits> all{};
+        for (int i = 0; i < by_row.count; ++i) {
+            const Part p = by_row.part[i];
+            all.add({p.divide, p.modulo > 0 ? p.modulo : rows / p.divide, p.step});
+        }
+        for (int i = 0; i < by_k.count; ++i) {
+            const Part p = by_k.part[i];
+            all.add({p.divide * rows, p.modulo, p.step});
+        }
+        return all.below(rows * (ks / piece));
+    }
+};
+
+// Tiles of bytes: where a tile's byte lies in its dword, or where the dword lies.
+template <class Axis, long long unit, bool kInDword>
+struct Dwords {
+    static MONO_HD constexpr auto parts() {
+        const auto its = Axis::multiples(unit, 0);
+        Parts<2 * Axis::kDigits> all{};
+        for (int i = 0; i < its.count; ++i) {
+            const Part p = its.part[i];
+            const long long room = p.step < kDwordBytes ? kDwordBytes / p.step : 0;
+            const bool is_short = p.modulo > 0 && p.modulo < room;
+            if (kInDword && room > 0) {
+                all.add({p.divide, is_short ? p.modulo : room, p.step});
+            } else if (!kInDword && !is_short) {
+                all.add(room > 0 ? Part{p.divide * room, p.modulo / room, p.step * room} : p);
+            }
+        }
+        return all.below(Axis::kExtent / unit);
+    }
+};
+
+// Whether Dwords says where each tile's byte lies.
+template <unsigned kMost>
+MONO_HD constexpr bool keep_to_dwords(const Parts<kMost>& parts) {
+    bool all = true;
+    for (int i = 0; i < parts.count; ++i) {
+        const Part p = parts.part[i];
+        const long long room = p.step < kDwordBytes ? kDwordBytes / p.step : 0;
+        const bool is_cut = room > 0 && kDwordBytes % p.step == 0 && (p.modulo < room || p.modulo % room == 0);
+        all = all && (is_cut || p.step % kDwordBytes == 0);
+    }
+    return all;
+}
+
+// The largest offset for x < limit.
+template <unsigned kMost>
+MONO_HD constexpr long long largest(const Parts<kMost>& parts, long long limit) {
+    long long sum = 0;
+    for (int i = 0; i < parts.count; ++i) {
+        const Part p = parts.part[i];
+        sum += ((p.modulo > 0 ? p.modulo : (limit + p.divide - 1) / p.divide) - 1) * p.step;
+    }
+    return sum;
+}
+
+// The power of two of bits, at most 256 bytes, of which all offsets are multiples.
+template <unsigned kMost>
+MONO_HD constexpr int alignment(const Parts<kMost>& parts, int bits) {
+    int most = 256 * 8;
+    for (int i = 0; i < parts.count; ++i) {
+        while (parts.part[i].step * bits % most != 0) {
+            most /= 2;
+        }
+    }
+    return most;
+}
+
+MONO_HD constexpr int smaller(int a, int b) { return a < b ? a : b; }
+
+// Whether the elements of a piece lie one after another.
+template <int piece, unsigned kMost>
+MONO_HD constexpr bool is_contiguous(const Parts<kMost>& parts) {
+    return piece == 1 || (parts.count == 1 && parts.part[0].step == 1 && parts.part[0].modulo == 0);
+}
+
+// The slowest part, or a step of nothing.
+template <unsigned kMost>
+MONO_HD constexpr Part slowest(const Parts<kMost>& parts) {
+    return parts.count > 0 ? parts.part[parts.count - 1] : Part{1, 0, 0};
+}
+
+// What a wave_fold requires, each by a name. Counts below 1 are taken for 1, so that all of it can be asked.
+template <class Tensor, int rows, int ks, int piece, int wave>
+struct wave_fold_facts {
+    using its = typename Tensor::offset_axes;
+    using Row = typename nth<0, its>::type;
+    using K = typename nth<1, its>::type;
+    static constexpr int kRows = rows < 1 ? 1 : rows, kKs = ks < 1 ? 1 : ks, kPiece = piece < 1 ? 1 : piece;
+    using row_tiles = Tiles<Row, kRows>;
+    using k_tiles = Tiles<K, kKs>;
+    using lanes = Lanes<Row, K, kRows, kKs, kPiece>;
+    static constexpr int kLaneAlign = alignment(lanes::parts(), its::kBits);
+    static constexpr int kTileAlign =
+        smaller(alignment(row_tiles::parts(), its::kBits), alignment(k_tiles::parts(), its::kBits));
+
+    static constexpr bool kCounts = rows >= 1 && ks >= 1 && piece >= 1 && kKs % kPiece == 0;
+    static constexpr bool kFillsWave = kRows * (kKs / kPiece) == wave;
+    static constexpr bool kCutsRows = Row::cuts(kRows);
+    static constexpr bool kCutsKs = K::cuts(kKs);
+    static constexpr bool kCutsPieces = K::cuts(kPiece);
+    static constexpr bool kContiguous = is_contiguous<kPiece>(K::multiples(1, kPiece));
+    static constexpr bool kWholeBytes = smaller(kLaneAlign, kTileAlign) >= 8 && kPiece * its::kBits % 8 == 0;
+    static constexpr bool kHolds =
+        kCounts && kFillsWave && kCutsRows && kCutsKs && kCutsPieces && kContiguous && kWholeBytes;
+
+    using row_dwords = Dwords<Row, kRows, false>;
+    using k_dwords = Dwords<K, kKs, false>;
+    using row_selects = Dwords<Row, kRows, true>;
+    using k_selects = Dwords<K, kKs, true>;
+    static constexpr bool kDwords =
+        kHolds && its::kBits == 8 && kLaneAlign >= 8 * kDwordBytes && keep_to_dwords(row_tiles::parts()) &&
+        keep_to_dwords(k_tiles::parts()) &&
+        largest(row_selects::parts(), Row::kExtent / kRows) + largest(k_selects::parts(), K::kExtent / kKs) + kPiece <=
+            kDwordBytes;
+    // How many tiles of an axis that follow each other a dword serves.
+    template <class Axis, class AxisDwords, int unit>
+    static MONO_HD constexpr int served() {
+        const auto parts = AxisDwords::parts();
+        const long long all = parts.count > 0 ? parts.part[0].divide : Axis::kExtent / unit;
+        return kDwords ? static_cast<int>(all) : 1;
+    }
+};
+
+template <class Tensor, int rows, int piece>
+struct row_fold_facts {
+    using its = typename Tensor::offset_axes;
+    using Row = typename nth<0, its>::type;
+    static constexpr int kRows = rows < 1 ? 1 : rows, kPiece = piece < 1 ? 1 : piece;
+    using tiles = Tiles<Row, kRows>;
+    using lanes = Lanes<Row, Row, 1, kRows, kPiece>;
+    static constexpr int kAlign = smaller(alignment(tiles::parts(), its::kBits), alignment(lanes::parts(), its::kBits));
+
+    static constexpr bool kCounts = rows >= 1 && piece >= 1 && kRows % kPiece == 0;
+    static constexpr bool kCutsRows = Row::cuts(kRows);
+    static constexpr bool kCutsPieces = Row::cuts(kPiece);
+    static constexpr bool kContiguous = is_contiguous<kPiece>(Row::multiples(1, kPiece));
+    static constexpr bool kWholeBytes = kAlign >= 8 && kPiece * its::kBits % 8 == 0;
+};
+
+}  // namespace detail
+
+// How a wave reads a tensor, or a layout at its extents, of two inner axes. Lane l of tile (R, C) reads `piece`
+// elements of row `rows * R + l % rows`, from k `ks * C + piece * (l / rows)` on: kPieceBytes bytes that lie together,
+// at byte uniform(R, C) + lane(l) of the item. R, C and l are 0 or more.
+template <class Tensor, int rows, int ks, int piece, int wave>
+struct wave_fold {
+    static_assert(Tensor::offset_axes::kCount == 2, "wave_fold: the tensor must have two inner axes, row and k");
+    using facts = detail::wave_fold_facts<Tensor, rows, ks, piece, wave>;
+    static_assert(facts::kCounts, "wave_fold: rows, ks and piece must be 1 or more, and ks a multiple of piece");
+    static_assert(facts::kFillsWave, "wave_fold: rows * (ks / piece) must be the lanes of a wave");
+    static_assert(facts::kCutsRows, "wave_fold: rows must cut the tensor's rows evenly, at borders of its digits");
+    static_assert(facts::kCutsKs, "wave_fold: ks must cut the tensor's k evenly, at borders of its digits");
+    static_assert(facts::kCutsPieces, "wave_fold: piece must cut the tensor's k evenly, at borders of its digits");
+    static_assert(facts::kContiguous, "wave_fold: the elements of a piece must lie together, in the order of k");
+    static_assert(facts::kWholeBytes, "wave_fold: a piece must be whole bytes, and begin at one");
+
+    using offset_t = typename facts::its::offset_t;
+    static constexpr int kBits = facts::its::kBits;
+    static constexpr int kLanes = wave;
+    static constexpr int kPieceBytes = piece * kBits / 8;
+    // The power of two, at most 256, of which every uniform and every lane is a multiple.
+    static constexpr int kAlignBytes = detail::smaller(facts::kLaneAlign, facts::kTileAlign) / 8;
+    // uniform(R, C + kStepChunks) == uniform(R, C) + kStep, inside a segment. One chunk in all has a step of 0.
+    static constexpr int kStepChunks = static_cast<int>(detail::slowest(facts::k_tiles::parts()).divide);
+    static constexpr offset_t kStep = static_cast<offset_t>(detail::slowest(facts::k_tiles::parts()).step * kBits / 8);
+
+    // The same in all lanes.
+    static MONO_HD constexpr offset_t uniform(offset_t R, offset_t C) {
+        return at<typename facts::row_tiles, typename facts::k_tiles>(R, C);
+    }
+    static MONO_HD constexpr offset_t lane(int l) {
+        return detail::bytes_at<typename facts::lanes, kBits>(static_cast<offset_t>(l));
+    }
+
+    // By dwords, where a lane reads one byte: lane l's is byte select(R, C) of the dword at dword(R, C) + lane(l). A
+    // dword serves kSelectRows tiles of rows, and kSelectChunks chunks, that follow each other.
+    static constexpr int kSelectRows =
+        facts::template served<typename facts::Row, typename facts::row_dwords, facts::kRows>();
+    static constexpr int kSelectChunks =
+        facts::template served<typename facts::K, typename facts::k_dwords, facts::kKs>();
+    static MONO_HD constexpr offset_t dword(offset_t R, offset_t C) {
+        static_assert(facts::kDwords, "wave_fold: no dword: R and C must choose, each apart, its byte");
+        return at<typename facts::row_dwords, typename facts::k_dwords>(R, C);
+    }
+    static MONO_HD constexpr int select(offset_t R, offset_t C) {
+        static_assert(facts::kDwords, "wave_fold: no dword: R and C must choose, each apart, its byte");
+        return static_cast<int>(at<typename facts::row_selects, typename facts::k_selects>(R, C));
+    }
+
+private:
+    template <class ByRow, class ByK>
+    static MONO_HD constexpr offset_t at(offset_t R, offset_t C) {
+        return detail::not_negative(detail::bytes_at<ByRow, kBits>(facts::Row::template stored<facts::kRows>(R)) +
+                                    detail::bytes_at<ByK, kBits>(facts::K::template stored<facts::kKs>(C)));
+    }
+};
+
+// The same of one inner axis. Lane l of tile R reads `piece` elements from row `rows * R + piece * (l % kLanes)` on: at
+// byte uniform(R) + lane(l) of the item. Lanes past kLanes begin again.
+template <class Tensor, int rows, int piece = 1>
+struct row_fold {
+    static_assert(Tensor::offset_axes::kCount == 1, "row_fold: the tensor must have one inner axis");
+    using facts = detail::row_fold_facts<Tensor, rows, piece>;
+    static_assert(facts::kCounts, "row_fold: rows and piece must be 1 or more, and rows a multiple of piece");
+    static_assert(facts::kCutsRows, "row_fold: rows must cut the tensor's rows evenly, at borders of its digits");
+    static_assert(facts::kCutsPieces, "row_fold: piece must cut the tensor's rows evenly, at borders of its digits");
+    static_assert(facts::kContiguous, "row_fold: the elements of a piece must lie together, in the order of the rows");
+    static_assert(facts::kWholeBytes, "row_fold: a piece must be whole bytes, and begin at one");
+
+    using offset_t = typename facts::its::offset_t;
+    static constexpr int kBits = facts::its::kBits;
+    static constexpr int kLanes = facts::kRows / facts::kPiece;
+    static constexpr int kPieceBytes = piece * kBits / 8;
+    static constexpr int kAlignBytes = facts::kAlign / 8;
+    // uniform(R + kStepRows) == uniform(R) + kStep, inside a segment.
+    static constexpr int kStepRows = static_cast<int>(detail::slowest(facts::tiles::parts()).divide);
+    static constexpr offset_t kStep = static_cast<offset_t>(detail::slowest(facts::tiles::parts()).step * kBits / 8);
+
+    static MONO_HD constexpr offset_t uniform(offset_t R) {
+        return detail::not_negative(
+            detail::bytes_at<typename facts::tiles, kBits>(facts::Row::template stored<facts::kRows>(R)));
+    }
+    static MONO_HD constexpr offset_t lane(int l) {
+        const unsigned at = static_cast<unsigned>(l) % static_cast<unsigned>(kLanes);
+        return detail::bytes_at<typename facts::lanes, kBits>(static_cast<offset_t>(at));
+    }
+};
+
 // shuffle_weight(layout=(16, 16)), for every element width. The second number of aiter's layout never moves a byte.
 // aiter counts its `K % 32` in elements of the stored dtype: 64 bytes for bf16, 64 fp4 for packed fp4.
 // aiter.layout:12
@@ -128,6 +552,10 @@ struct shuffle_16x16 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 32, kBits>();
     static constexpr int kLanes = 32;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
+                                     kSize_K * kSize_b * 32>>, detail::axis<detail::digit<kSize_b, 1>, detail::digit<2,
+                                     kSize_b * 16>, detail::digit<kSize_K, kSize_b * 32>>>;
 
     // aiter.layout:16  store tile R K | lane g r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
@@ -188,6 +616,10 @@ struct shuffle_32x16 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 64, kBits>();
     static constexpr int kLanes = 64;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<32, kSize_b>, detail::digit<kSize_R,
+                                     kSize_K * kSize_b * 64>>, detail::axis<detail::digit<kSize_b, 1>, detail::digit<2,
+                                     kSize_b * 32>, detail::digit<kSize_K, kSize_b * 64>>>;
 
     // aiter.layout:26  store tile R K | lane g r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
@@ -246,6 +678,9 @@ struct shuffle_16x16_int4 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 512, kBits>();
     static constexpr int kLanes = 16;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 32, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 32>, detail::digit<kSize_R,
+                                     kSize_K * 512>>, detail::axis<detail::digit<32, 1>, detail::digit<kSize_K, 512>>>;
 
     // aiter.layout:34  store tile R K | lane r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
@@ -308,6 +743,10 @@ struct shuffle_16x16_pad_k128 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 32, kBits>();
     static constexpr int kLanes = 32;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
+                                     kSize_K * kSize_b * 32>>, detail::axis<detail::digit<kSize_b, 1>, detail::digit<2,
+                                     kSize_b * 16>, detail::digit<kSize_K, kSize_b * 32>>>;
 
     // aiter.layout:44  store tile R K | lane g r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
@@ -372,6 +811,11 @@ struct shuffle_16x16_gate_up {
     static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 64, kBits>();
     static constexpr int kLanes = 64;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_I,
+                                     kSize_K * kSize_b * 128>, detail::digit<2, kSize_K * kSize_b * 64>>,
+                                     detail::axis<detail::digit<kSize_b, 1>, detail::digit<4, kSize_b * 16>,
+                                     detail::digit<kSize_K, kSize_b * 64>>>;
 
     // aiter.layout:54  store tile I gu K | lane g r | byte b
     static MONO_HD constexpr auto digits(offset_t I, offset_t gu, offset_t K, offset_t g, offset_t r, offset_t b) {
@@ -434,6 +878,10 @@ struct shuffle_weight_NK_16x64 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 1024, kBits>();
     static constexpr int kLanes = 64;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 16, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 16>, detail::digit<kSize_R,
+                                     kSize_K * 1024>>, detail::axis<detail::digit<16, 1>, detail::digit<4, 256>,
+                                     detail::digit<kSize_K, 1024>>>;
 
     // aiter.layout:62  store tile R K | lane g r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
@@ -493,6 +941,10 @@ struct shuffle_weight_NK_16x32 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 512, kBits>();
     static constexpr int kLanes = 64;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 8, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 8>, detail::digit<kSize_R,
+                                     kSize_K * 512>>, detail::axis<detail::digit<8, 1>, detail::digit<4, 128>,
+                                     detail::digit<kSize_K, 512>>>;
 
     // aiter.layout:70  store tile R K | lane g r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
@@ -553,6 +1005,10 @@ struct shuffle_weight_gfx1250_3d {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 512, kBits>();
     static constexpr int kLanes = 32;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 16, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 1>, detail::digit<2, 256>,
+                                     detail::digit<kSize_K, 512>>, detail::axis<detail::digit<16, 16>,
+                                     detail::digit<kSize_R, kSize_K * 512>>>;
 
     // aiter.layout:79  store tile R K | lane g r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
@@ -611,6 +1067,10 @@ struct shuffle_weight_f4 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 16, kBits>();
     static constexpr int kLanes = 16;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
+                                     kSize_K * kSize_b * 16>>, detail::axis<detail::digit<kSize_b, 1>,
+                                     detail::digit<kSize_K, kSize_b * 16>>>;
 
     // aiter.layout:87  store tile R K | lane r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
@@ -667,6 +1127,10 @@ struct shuffle_mxfp8fp4_b {
     static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 16, kBits>();
     static constexpr int kLanes = 16;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
+                                     kSize_K * kSize_b * 16>>, detail::axis<detail::digit<kSize_b, 1>,
+                                     detail::digit<kSize_K, kSize_b * 16>>>;
 
     // aiter.layout:95  store tile R K | lane r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
@@ -720,6 +1184,10 @@ struct shuffle_mxfp8fp4_a {
     static constexpr auto kStep_K = detail::bytes<offset_t, kSize_b * 2, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
     static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<2, kSize_b>, detail::digit<kSize_R,
+                                     kSize_K * kSize_b * 2>>, detail::axis<detail::digit<kSize_b, 1>,
+                                     detail::digit<kSize_K, kSize_b * 2>>>;
 
     // aiter.layout:103  store R K r b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
@@ -773,6 +1241,10 @@ struct preshuffle_b_k_major {
     static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 32, kBits>();
     static constexpr int kLanes = 32;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
+                                     kSize_b * 32>>, detail::axis<detail::digit<kSize_b, 1>, detail::digit<2,
+                                     kSize_b * 16>, detail::digit<kSize_K, kSize_R * kSize_b * 32>>>;
 
     // aiter.layout:111  store tile K R | lane g r | byte b
     static MONO_HD constexpr auto digits(offset_t K, offset_t R, offset_t g, offset_t r, offset_t b) {
@@ -824,6 +1296,9 @@ struct interleave_gate_up_rows {
     static constexpr auto kStep_I = detail::bytes<offset_t, kSize_k * 2, kBits>();
     static constexpr auto kStep_gu = detail::bytes<offset_t, kSize_k, kBits>();
     static constexpr auto kStep_k = detail::bytes<offset_t, 1, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_I, kSize_k * 2>, detail::digit<2,
+                                     kSize_k>>, detail::axis<detail::digit<kSize_k, 1>>>;
 
     // aiter.layout:118  store I gu k
     static MONO_HD constexpr auto digits(offset_t I, offset_t gu, offset_t k) {
@@ -876,6 +1351,10 @@ struct e8m0_tiles {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
     static constexpr int kLanes = 64;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
+                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
+                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
 
     // aiter.layout:129  store tile R K | lane g r | byte kh rh
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
@@ -948,6 +1427,10 @@ struct e8m0_shuffle {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
     static constexpr int kLanes = 64;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
+                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
+                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
 
     // aiter.layout:139  store tile R K | lane g r | byte kh rh
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
@@ -1019,6 +1502,10 @@ struct e8m0_shuffle_zero {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
     static constexpr int kLanes = 64;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
+                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
+                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
 
     // aiter.layout:149  store tile R K | lane g r | byte kh rh
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
@@ -1089,6 +1576,10 @@ struct shuffle_scale_a16w4 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
     static constexpr int kLanes = 64;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
+                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
+                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
 
     // aiter.layout:159  store tile R K | lane g r | byte kh rh
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
@@ -1157,6 +1648,10 @@ struct shuffle_scale_a16w4_gate_up {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
     static constexpr int kLanes = 64;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<kSize_I,
+                                     kSize_K * 256>, detail::digit<2, 1>>, detail::axis<detail::digit<4, 64>,
+                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
 
     // aiter.layout:168  store tile I K | lane g r | byte kh gu
     static MONO_HD constexpr auto digits(offset_t I, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t gu) {
@@ -1219,6 +1714,9 @@ struct shuffle_scale_n32k4 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 128, kBits>();
     static constexpr int kLanes = 32;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<32, 4>, detail::digit<kSize_R,
+                                     kSize_K * 128>>, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K, 128>>>;
 
     // aiter.layout:176  store tile R K | lane r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
@@ -1282,6 +1780,10 @@ struct shuffle_scale_n32k4_gugu {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 128, kBits>();
     static constexpr int kLanes = 32;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 8>, detail::digit<kSize_I,
+                                     kSize_K * 128>, detail::digit<2, 4>>, detail::axis<detail::digit<4, 1>,
+                                     detail::digit<kSize_K, 128>>>;
 
     // aiter.layout:184  store tile I K | lane i gu | byte b
     static MONO_HD constexpr auto digits(offset_t I, offset_t K, offset_t i, offset_t gu, offset_t b) {
@@ -1345,6 +1847,9 @@ struct shuffle_scale_f4 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 128, kBits>();
     static constexpr int kLanes = 32;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<32, 4>, detail::digit<kSize_R,
+                                     kSize_K * 128>>, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K, 128>>>;
 
     // aiter.layout:192  store tile R K | lane r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
@@ -1407,6 +1912,9 @@ struct shuffle_mxfp8fp4_scale {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 128, kBits>();
     static constexpr int kLanes = 32;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<32, 4>, detail::digit<kSize_R,
+                                     kSize_K * 128>>, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K, 128>>>;
 
     // aiter.layout:201  store tile R K | lane r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
@@ -1468,6 +1976,9 @@ struct shuffle_scale_gemm_gfx1250 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 64, kBits>();
     static constexpr int kLanes = 16;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<kSize_R,
+                                     kSize_K * 64>>, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K, 64>>>;
 
     // aiter.layout:209  store tile R K | lane r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
@@ -1529,6 +2040,9 @@ struct shuffle_scale_moe_gfx1250 {
     static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
     static constexpr int kLanes = 32;
     static constexpr auto kLaneBytes = detail::bytes<offset_t, 8, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<8, 1>, detail::digit<kSize_K, 256>>,
+                                     detail::axis<detail::digit<32, 8>, detail::digit<kSize_R, kSize_K * 256>>>;
 
     // aiter.layout:217  store tile R K | lane r | byte b
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
@@ -1577,6 +2091,9 @@ struct shuffle_scale_for_int4 {
     static constexpr auto kStep_G = detail::bytes<offset_t, kSize_col * 2, kBits>();
     static constexpr auto kStep_col = detail::bytes<offset_t, 2, kBits>();
     static constexpr auto kStep_p = detail::bytes<offset_t, 1, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<2, 1>, detail::digit<kSize_G,
+                                     kSize_col * 2>>, detail::axis<detail::digit<kSize_col, 2>>>;
 
     // aiter.layout:226  store G col p
     static MONO_HD constexpr auto digits(offset_t G, offset_t col, offset_t p) {
@@ -1618,6 +2135,9 @@ struct to_swizzled_layout {
     static constexpr auto kStep_K = detail::bytes<offset_t, kSize_v * 4, kBits>();
     static constexpr auto kStep_v = detail::bytes<offset_t, 4, kBits>();
     static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K,
+                                     kSize_v * 4>>, detail::axis<detail::digit<kSize_v, 4>>>;
 
     // aiter.layout:233  store K v b
     static MONO_HD constexpr auto digits(offset_t K, offset_t v, offset_t b) {
@@ -1660,6 +2180,9 @@ struct prepack_oihw_to_kmajor {
 
     static constexpr auto kStep_row = detail::bytes<offset_t, kSize_k, kBits>();
     static constexpr auto kStep_k = detail::bytes<offset_t, 1, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_row, kSize_k>>,
+                                     detail::axis<detail::digit<kSize_k, 1>>>;
 
     // aiter.layout:240  store row k
     static MONO_HD constexpr auto digits(offset_t row, offset_t k) { return detail::place<kBits>(row * kSize_k + k); }
@@ -1701,6 +2224,9 @@ struct prepack_oihw_to_3x3 {
 
     static constexpr auto kStep_tap = detail::bytes<offset_t, kSize_c, kBits>();
     static constexpr auto kStep_c = detail::bytes<offset_t, 1, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_c, 1>>,
+                                     detail::axis<detail::digit<kSize_tap, kSize_c>>>;
 
     // aiter.layout:248  store tap c
     static MONO_HD constexpr auto digits(offset_t tap, offset_t c) { return detail::place<kBits>(tap * kSize_c + c); }
@@ -1749,6 +2275,10 @@ struct prepack_nchw_to_cblocked {
     static constexpr auto kStep_h = detail::bytes<offset_t, kSize_w * 64, kBits>();
     static constexpr auto kStep_w = detail::bytes<offset_t, 64, kBits>();
     static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
+    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<64, 1>, detail::digit<kSize_C,
+                                     kSize_h * kSize_w * 64>>, detail::axis<detail::digit<kSize_h, kSize_w * 64>>,
+                                     detail::axis<detail::digit<kSize_w, 64>>>;
 
     // aiter.layout:256  store C h w b
     static MONO_HD constexpr auto digits(offset_t C, offset_t h, offset_t w, offset_t b) {

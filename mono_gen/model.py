@@ -44,11 +44,22 @@ class LayoutRule:
 
 
 @frozen
+class FeedsModel:
+    """`feeds INSTRUCTION.OPERAND`, and the element types for which it was proved: `fp8`, `fp4`, `bf16`, `e8m0`."""
+
+    instruction: str
+    operand: str
+    elements: tuple[str, ...]
+    place: Place
+
+
+@frozen
 class LayoutModel:
     """A layout of the language, for any legal extents.
 
     widths:      the element widths, in bits, for which its byte counts are whole elements.
     torch_form:  what `same as torch` says, or empty.
+    feeds:       the operands of matrix instructions that a lane's bytes are.
     store_place: where its store order stands; its own place where none is written.
     """
 
@@ -57,6 +68,7 @@ class LayoutModel:
     rules: tuple[LayoutRule, ...]
     widths: tuple[int, ...]
     torch_form: str
+    feeds: tuple[FeedsModel, ...]
     doc: str
     place: Place
     store_place: Place

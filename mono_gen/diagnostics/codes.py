@@ -189,6 +189,24 @@ digit of its own name.
 A group of a store order has a name and no digits, as in `store tile row k | lane`. It would state nothing. Leave the
 group out with its bar: any of tile, lane and byte may be absent.
 """,
+    "feeds": """
+`feeds INSTRUCTION.OPERAND` says that what a lane finds in its bytes is what a matrix instruction takes. The lanes of
+the store order are the wave's (where the lane group is smaller, the fastest tile digits go on), and element by element
+they must hold the (row, k) of the instruction's operand map, relative to the tile's first. Several operands in a row
+are consecutive in k. Of scales, each byte of a lane's dword must be the one for the lane's (row, 32-block). The
+message names the first lane and byte that differ. Correct the store order. Where A and B are read alike, another order
+of k cancels: leave the clause out then; what a scale multiplies does not cancel.
+""",
+    "feeds-arch": """
+The spec's arch does not have the instruction that a layout is said to feed: `mfma_scale_f32_16x16x128_f8f6f4` and
+`mfma_f32_16x16x32_bf16` are gfx950's. Which archs have which stands in mono_gen/operands.py. A library has no arch: its
+layouts are checked where a field uses them.
+""",
+    "feeds-elements": """
+A layout feeds an instruction for some element types alone: the f8f6f4 instruction takes fp8 and fp4 in different orders
+of k. A field of another type in this layout would hand over elements of other coordinates. Use a layout that feeds the
+instruction for the field's type.
+""",
     "fill-missing": """
 `pad` says what its elements hold, and there is no default: public kernels need 0x00 in some places and 0x7F in
 others, and what an allocator leaves is neither. End the clause with `fill 0x00`, `fill 0x7F` or, where no kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mono_gen.emit.environment import environment
+from mono_gen.emit.hip_axes import wave_parameter
 from mono_gen.emit.hip_layouts import layout_view
 from mono_gen.emit.hip_structs import struct_view
 from mono_gen.emit.hip_text import comment
@@ -23,6 +24,7 @@ def emit_hip(plan: SpecPlan) -> tuple[OutputFile, ...]:
             spec=name,
             file=plan.model.file,
             digest=plan.digest,
+            wave=wave_parameter(plan),
             layouts=[layout_view(layout) for layout in plan.layouts],
             structs=[struct_view(struct, plan) for struct in plan.structs],
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from mono_gen.algebra.template import AxisTemplate
+from mono_gen.emit.hip_axes import layout_axes
 from mono_gen.emit.hip_text import (
     assertion,
     checked_function,
@@ -21,6 +22,7 @@ from mono_gen.emit.hip_text import (
     statement,
 )
 from mono_gen.frozen import frozen
+from mono_gen.model import LayoutModel
 from mono_gen.plan.model import LayoutPlan, Sample
 from mono_gen.terms import Num, Op, Term, Var
 
@@ -111,8 +113,8 @@ def layout_view(plan: LayoutPlan) -> LayoutView:
         extents=_extents(layout),
         rules=_rules(layout),
         sizes=_sizes(layout),
-        steps=_steps(layout),
-        store=comment([f"{model.store_place}  {plan.store_text}"], INDENT),
+        steps=(*_steps(layout), *_axes(layout)),
+        store=comment([f"{model.store_place}  {plan.store_text}", *_feeds(model)], INDENT),
         digits=function(
             "auto",
             "digits",
@@ -244,6 +246,23 @@ def _steps(layout: Spelled) -> tuple[str, ...]:
         lines += constant("int", "kLanes", count if isinstance(lanes, Num) else f"static_cast<int>({count})", INDENT)
         lines += constant("auto", "kLaneBytes", _bytes(layout, layout.inside(byte)), INDENT)
     return tuple(lines)
+
+
+def _feeds(model: LayoutModel) -> list[str]:
+    """Return what a lane's bytes are proved to be, a line an operand."""
+    return [f"Feeds {f.instruction}.{f.operand} for {' and '.join(f.elements)}." for f in model.feeds]
+
+
+def _axes(layout: Spelled) -> tuple[str, ...]:
+    """Return the digits of each axis for folds over a wave."""
+    axes = [
+        [
+            (expression(layout.sizes[f.name], layout.names), expression(layout.stride(f.name), layout.names))
+            for f in reversed(axis.factors)
+        ]
+        for axis in layout.plan.model.template.axes
+    ]
+    return layout_axes("offset_t", axes, INDENT)
 
 
 def may_part_bytes(layout: Spelled, elements: Term) -> bool:

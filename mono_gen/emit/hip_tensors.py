@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mono_gen.algebra.layout import Digit
+from mono_gen.emit.hip_axes import tensor_axes
 from mono_gen.emit.hip_layouts import has_select, padded_axes
 from mono_gen.emit.hip_text import (
     INT_LIMIT,
@@ -46,7 +47,7 @@ def tensor_view(struct: str, field: FieldPlan, tensor: TensorPlan, layout: Layou
         layout=_layout(model, layout),
         constants=_constants(field, tensor, layout),
         segments=_segments(model),
-        steps=_steps(model, layout),
+        steps=(*_steps(model, layout), *tensor_axes(tensor, inner_type(model), INDENT)),
         functions=(*_sizes(tensor), *_offsets(tensor, layout), *_fold(model, layout)),
         samples=tuple(line for s in tensor.samples for line in _sampled(f"{struct}::{model.name}", s)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mono_gen.diagnostics.model import Label
 from mono_gen.model import FieldModel, StructModel
 from mono_gen.resolve.building import Building, StructContext, claim_new
+from mono_gen.resolve.feeds import check_field_feeds
 from mono_gen.resolve.report import Report
 from mono_gen.syntax import nodes
 from mono_gen.syntax.nodes import Name
@@ -79,6 +80,9 @@ def inherit(here: Name, building: Building, base: StructModel, context: StructCo
         building.base_index.update({t.name: index for t in found.tensors})
         building.optional_of.update({t.name: found.optional for t in found.tensors})
         _check_dialect(here, found, base, context, report)
+        for tensor in found.tensors:
+            if tensor.layout is not None:
+                check_field_feeds(here.span, tensor.layout, tensor.element, context.arch, report)
 
 
 def _check_dialect(here: Name, found: FieldModel, base: StructModel, context: StructContext, report: Report) -> None:

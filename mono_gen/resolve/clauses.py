@@ -27,6 +27,7 @@ class Clauses:
     pitch_spans: dict[str, nodes.Pitch] = field(default_factory=dict)
     torch: nodes.SameAsTorch | None = None
     lane: nodes.SameAsLane | None = None
+    feeds: list[nodes.Feeds] = field(default_factory=list)
     sound: bool = True
 
 
@@ -63,7 +64,7 @@ def collect(item: nodes.Layout, scope: Scope, report: Report) -> Clauses:
             case nodes.Swizzle():
                 report.not_built(clause.span, "`swizzle`", "XOR swizzles are for LDS and come with the kernels")
             case nodes.Feeds():
-                report.not_built(clause.span, "`feeds`", "the table of instruction operand maps comes with the kernels")
+                found.feeds.append(clause)
     return found
 
 
@@ -82,7 +83,9 @@ def _once(clause: nodes.LayoutClause) -> str:
             return "same as torch"
         case nodes.SameAsLane():
             return "same as lane"
-        case nodes.Swizzle() | nodes.Feeds() | nodes.Require():
+        case nodes.Feeds(instruction, operand):
+            return f"feeds {instruction.text}.{operand.text}"
+        case nodes.Swizzle() | nodes.Require():
             return ""
 
 

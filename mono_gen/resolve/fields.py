@@ -12,6 +12,7 @@ from mono_gen.formats import NAMES, Element, Format, find_format
 from mono_gen.model import AxisExtent, FieldModel, LayoutModel, TensorModel
 from mono_gen.resolve.binding import Spot, bind_layout
 from mono_gen.resolve.conditions import Surroundings
+from mono_gen.resolve.feeds import check_field_feeds
 from mono_gen.resolve.integers import LIMIT, extent
 from mono_gen.resolve.lookup import Found, Layouts, Poisoned, find_layout
 from mono_gen.resolve.names import MEMBERS
@@ -56,7 +57,7 @@ def resolve_field(item: nodes.Field, context: FieldContext, report: Report) -> F
     scale_extents = _scale_extents(item, form, extents, report)
     if len(item.names) != (1 if form.scale is None else 2):
         return None
-    _check_layouts(item, clauses, form, extents, scale_extents, tile, scale, report)
+    _check_layouts(item, clauses, form, extents, scale_extents, tile, scale, context.arch, report)
     if isinstance(tile, Poisoned) or isinstance(scale, Poisoned) or len(report.found) > before:
         return None
     plan = plan_segments(clauses.get(nodes.Segments), form, extents, tile, context.around.scope, report)
@@ -249,6 +250,7 @@ def _check_layouts(
     scale_extents: tuple[AxisExtent, ...] | None,
     tile: Found,
     scale: Found,
+    arch: ArchFacts | None,
     report: Report,
 ) -> None:
     """Report tensors of two axes whose layout is not said, layouts of too many axes, and a scale that is not there."""
@@ -282,6 +284,9 @@ def _check_layouts(
                 label="too many axes",
                 help="use a layout of at most as many axes; leading dims beyond them are batch dims",
             )
+        element = form.data if word == "tile" else form.scale
+        if clause is not None and isinstance(found, LayoutModel) and element is not None:
+            check_field_feeds(clause.span, found, element, arch, report)
 
 
 def _tensor(

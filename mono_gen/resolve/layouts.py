@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from mono_gen.algebra.monomial import Size, product
 from mono_gen.algebra.template import AxisTemplate, Template, store_faults
+from mono_gen.archs import ArchFacts
 from mono_gen.diagnostics.model import Label
+from mono_gen.frozen import replace
 from mono_gen.model import LayoutModel, LayoutRule
 from mono_gen.resolve.clauses import Clauses, collect
+from mono_gen.resolve.feeds import check_feeds
 from mono_gen.resolve.integers import LIMIT, Scope, bounded
 from mono_gen.resolve.names import check_member_name
 from mono_gen.resolve.places import place
@@ -23,7 +26,7 @@ MAX_DIGITS = 60
 """torch views have at most 64 dims; batch axes take some."""
 
 
-def resolve_layout(item: nodes.Layout, scope: Scope, report: Report) -> LayoutModel | None:
+def resolve_layout(item: nodes.Layout, scope: Scope, arch: ArchFacts | None, report: Report) -> LayoutModel | None:
     """Return the model of a layout, or None after reporting what is wrong with it."""
     before = len(report.found)
     clauses = collect(item, scope, report)
@@ -44,7 +47,9 @@ def resolve_layout(item: nodes.Layout, scope: Scope, report: Report) -> LayoutMo
         check_torch(clauses.torch, model, scope, report)
     if clauses.lane is not None:
         check_lane(clauses.lane, model, scope, report)
-    return model if len(report.found) == before else None
+    feeds = tuple(check_feeds(clause, model, arch, report) for clause in clauses.feeds)
+    proved = tuple(f for f in feeds if f is not None)
+    return replace(model, feeds=proved) if len(report.found) == before else None
 
 
 def _model(
@@ -52,7 +57,7 @@ def _model(
 ) -> LayoutModel:
     torch_form = torch_text(clauses.torch) if clauses.torch is not None else ""
     store = place(clauses.store.span if clauses.store is not None else item.span)
-    return LayoutModel(item.name.text, template, rules, widths, torch_form, item.doc, place(item.span), store)
+    return LayoutModel(item.name.text, template, rules, widths, torch_form, (), item.doc, place(item.span), store)
 
 
 def _check_axes(item: nodes.Layout, report: Report) -> None:

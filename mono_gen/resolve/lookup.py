@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mono_gen.model import LayoutModel
 from mono_gen.resolve.report import Report
@@ -16,10 +16,12 @@ class Layouts:
 
     by_name:     None for one whose own definition was refused.
     is_complete: whether all are known; an import or an item that could not be read may hold more.
+    library:     layouts that an import would bring, each with the file to import.
     """
 
     by_name: Mapping[str, LayoutModel | None]
     is_complete: bool = True
+    library: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,21 @@ def find_layout(name: Name, layouts: Layouts, report: Report) -> Found:
             name.span,
             f"`{name.text}` is no layout",
             label="unknown",
-            help=report.near(name.text, (*layouts.by_name, "row_major")),
+            help=_help(name.text, layouts, report),
         )
     return POISONED
+
+
+def _help(name: str, layouts: Layouts, report: Report) -> str:
+    """Return what mends a name that no layout has: an import, where the library knows it or one that is near."""
+    known = (*layouts.by_name, "row_major")
+    if name in layouts.library:
+        return f'the library has it: write `import "{layouts.library[name]}"` behind the `spec` line'
+    help = report.near(name, known)
+    if help.startswith("did you mean"):
+        return help
+    further = report.near(name, layouts.library)
+    if not further.startswith("did you mean"):
+        return help
+    files = " and ".join(f'`import "{file}"`' for file in sorted(set(layouts.library.values())))
+    return f"{further} The library has it, with {files}"

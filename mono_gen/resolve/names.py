@@ -14,7 +14,7 @@ MEMBERS = frozenset(
         *("kLaneBytes", "kTileBytes", "kElements", "kFill", "kFieldIds", "kStructId", "kFieldCount"),
         *("MonoUnsupported", "RUNTIME_ABI", "Any", "ClassVar", "staticmethod", "classmethod", "property"),
         *("mono", "detail", "std", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t"),
-        *("uint64_t", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t"),
+        *("uint64_t", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t", "wave_fold", "row_fold"),
     )
 )
 """What a generated class or module defines under its own names (design: member names are refused in a spec)."""

@@ -12,16 +12,13 @@ from mono_gen.algebra.fold import FoldGroup, fold
 from mono_gen.algebra.layout import Digit, Layout, first_difference, from_view, is_equal, offset
 from mono_gen.algebra.template import Template, bind, smallest_extents
 from mono_gen.model import LayoutModel
+from mono_gen.resolve.generic import PRIMES, generic_extents, legal_multiples, plain_first
 from mono_gen.resolve.integers import Scope
 from mono_gen.resolve.linear import NotLinear, linear, mentions, names_known, value_at
 from mono_gen.resolve.report import Report
 from mono_gen.syntax import nodes
 from mono_gen.syntax.source import Span
 from mono_gen.syntax.text import expr_text
-from mono_gen.terms import Comparison, Num, Op, Term, Var, evaluate
-
-PRIMES = tuple(2**exponent - 1 for exponent in (89, 107, 127, 521, 607, 1279, 2203, 2281))
-"""Mersenne primes above 2**63, and so above every size that a spec can state; one for each axis of a layout."""
 
 SCANNED = 20_000
 """Coordinates at most that are tried to show the first differing element."""
@@ -58,17 +55,12 @@ def check_torch(clause: nodes.SameAsTorch, model: LayoutModel, scope: Scope, rep
                 help="write each dim as in `row / 16`, `2` or `k / 32B`",
             )
             return
-    for bits in _plain_first(model.widths):
+    for bits in plain_first(model.widths):
         try:
             _prove_torch(clause, model, scope, bits)
         except _Unequal as fault:
             _refuse(fault.span or clause.span, "same-as-torch", f"`{torch_text(clause)}`", bits, fault, report)
             return
-
-
-def _plain_first(widths: tuple[int, ...]) -> list[int]:
-    """Return the widths, 8 bits first: messages are plainest there."""
-    return sorted(widths, key=lambda w: (w != 8, w))
 
 
 def _is_product(expr: nodes.Expr, axes: tuple[str, ...]) -> bool:
@@ -89,7 +81,7 @@ def check_lane(clause: nodes.SameAsLane, model: LayoutModel, scope: Scope, repor
     known = [names_known(e, model.template.order, scope, report, kind) for e in exprs]
     if not all(known):
         return
-    for bits in _plain_first(model.widths):
+    for bits in plain_first(model.widths):
         try:
             _prove_lane(clause, model, scope, bits)
         except _Unequal as fault:
@@ -121,9 +113,9 @@ def _prove_torch(clause: nodes.SameAsTorch, model: LayoutModel, scope: Scope, bi
     """Raise _Unequal unless the view and permute make the template's map."""
     template = model.template
     order = _permutation(clause, scope, bits)
-    multiples = _multiples(model, bits)
+    multiples = legal_multiples(model, bits)
     _check_whole(clause, template, multiples, scope, bits)
-    generic = _generic_extents(template, multiples)
+    generic = generic_extents(template, multiples)
     mine = bind(template, generic, bits)
     theirs = _torch_layout(clause, template, generic, order, scope, bits)
     if is_equal(mine, theirs):
@@ -156,43 +148,6 @@ def _permutation(clause: nodes.SameAsTorch, scope: Scope, bits: int) -> tuple[in
             span=clause.permute[0].span.to(clause.permute[-1].span),
         )
     return tuple(i for i in order if i is not None)
-
-
-def _multiples(model: LayoutModel, bits: int) -> tuple[int, ...]:
-    """Return per axis what every legal padded extent is a multiple of, and the extent itself where it is fixed."""
-    result = []
-    for axis in model.template.axes:
-        multiple = axis.sized.at(bits)
-        if not axis.is_fixed and axis.pad_to is not None:
-            multiple = lcm(multiple, axis.pad_to.at(bits))
-        elif not axis.is_fixed:
-            multiple = lcm(multiple, *(_modulus(rule.condition, axis.name, bits) for rule in model.rules))
-        result.append(multiple)
-    return tuple(result)
-
-
-def _modulus(condition: Comparison, axis: str, bits: int) -> int:
-    """Return n of a condition `axis % n == 0`, 1 for any other."""
-    match condition:
-        case Comparison(Op("%", Var(name), divisor), "==", Num(0)) if name == axis and _is_number(divisor):
-            return evaluate(divisor, {"bits": bits}) or 1
-    return 1
-
-
-def _is_number(term: Term) -> bool:
-    """Return whether a term names nothing but the element width."""
-    match term:
-        case Op(_, left, right):
-            return _is_number(left) and _is_number(right)
-        case Num() | Var("bits"):
-            return True
-    return False
-
-
-def _generic_extents(template: Template, multiples: tuple[int, ...]) -> tuple[int, ...]:
-    """Return padded extents whose free sizes are distinct primes times what every legal extent is a multiple of."""
-    axes = zip(template.axes, multiples, PRIMES[: len(multiples)], strict=True)
-    return tuple(multiple if axis.is_fixed else multiple * prime for axis, multiple, prime in axes)
 
 
 def _check_whole(
@@ -282,7 +237,7 @@ def _store_line(theirs: Layout, mine: Layout) -> str:
 def _prove_lane(clause: nodes.SameAsLane, model: LayoutModel, scope: Scope, bits: int) -> None:
     """Raise _Unequal unless lanes, bytes and what they hold are as the store order has them."""
     template = model.template
-    layout = bind(template, _generic_extents(template, _multiples(model, bits)), bits)
+    layout = bind(template, generic_extents(template, legal_multiples(model, bits)), bits)
     groups = {g.label: g for g in fold(template, layout)}
     lane, byte = groups.get("lane"), groups.get("byte")
     if lane is None or byte is None:

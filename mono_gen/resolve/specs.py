@@ -42,10 +42,17 @@ class Resolved:
 Imports = tuple[tuple[nodes.Import, Exports], ...]
 
 
-def resolve_spec(tree: nodes.Tree, imports: Imports, overrides: Mapping[str, int], report: Report) -> Resolved:
+def resolve_spec(
+    tree: nodes.Tree,
+    imports: Imports,
+    overrides: Mapping[str, int],
+    report: Report,
+    library: Mapping[str, str] | None = None,
+) -> Resolved:
     """Return the model of a file. After it without errors, no mistake of a user is left.
 
     overrides: values of this spec's params, by name.
+    library:   layouts of the packaged library, each with the file that an import would name; for helps alone.
     """
     before = len(report.found)
     head = _head(tree, report)
@@ -61,9 +68,9 @@ def resolve_spec(tree: nodes.Tree, imports: Imports, overrides: Mapping[str, int
         for known in (layouts, structs, scope):
             known.setdefault(broken.text, None)
     scope.update({name: None for name, (_, what) in names.items() if what == "a constant" and name not in scope})
-    own = _own_layouts(tree, scope, names, imported, layouts, report)
+    own = _own_layouts(tree, scope, arch, names, imported, layouts, report)
     later = frozenset(i.name.text for i in tree.items if isinstance(i, nodes.Struct))
-    context = StructContext(scope, Layouts(layouts, is_complete), structs, arch, later)
+    context = StructContext(scope, Layouts(layouts, is_complete, library or {}), structs, arch, later)
     made = _own_structs(tree, context, structs, names, imported, report)
     _check_arch(tree, arch, report)
     _check_tensor_names(tree, names, report)
@@ -268,6 +275,7 @@ def _names_later(
 def _own_layouts(
     tree: nodes.Tree,
     scope: Mapping[str, int | None],
+    arch: ArchFacts | None,
     names: dict[str, tuple[Name, str]],
     imported: frozenset[str],
     layouts: dict[str, LayoutModel | None],
@@ -288,7 +296,7 @@ def _own_layouts(
                         label="taken",
                         help="choose another name",
                     )
-                model = resolve_layout(item, scope, report)
+                model = resolve_layout(item, scope, arch, report)
                 if free:
                     layouts[item.name.text] = model
                     own.extend([model] if model is not None else [])

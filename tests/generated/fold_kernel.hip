@@ -65,3 +65,24 @@ extern "C" __global__ void fold_kernel(const unsigned char* data, const unsigned
     }
     out[block_id() * 64 + lane] = sum + static_cast<unsigned>(mono::corners::big::base(expert) >> 32);
 }
+
+// The same through the fold over a wave: 128 k a step, whatever the layout's own tiles are.
+extern "C" __global__ void wave_fold_kernel(const unsigned char* data, const unsigned char* scales, unsigned* out) {
+    using Data = wave_fold<w13, 16, 128, 32>;
+    using Scales = wave_fold<s13, 16, 4, 1>;
+    static_assert(Data::kPieceBytes == sizeof(Chunk) && Data::kAlignBytes >= 16, "a lane reads one chunk a step");
+    static_assert(Scales::kSelectChunks == 2 && w13::kExtent_k % 256 == 0, "chunks must be even: two share a dword");
+    const int lane = lane_id();
+    const int expert = block_id() / 96;
+    const int rows = block_id() % 96;
+    const Item weights = item_at(data + w13::base(expert), w13::layout::kBytes);
+    const Item dwords = item_at(scales + s13::base(expert), s13::layout::kBytes);
+    unsigned sum = 0;
+    for (int k = 0; k < w13::kExtent_k / 128; ++k) {
+        const Chunk chunk = load_chunk(weights, Data::uniform(rows, k), Data::lane(lane));
+        const unsigned scale = load_dword(dwords, Scales::dword(rows, k), Scales::lane(lane));
+        sum += chunk.word[0] ^ chunk.word[1] ^ chunk.word[2] ^ chunk.word[3];
+        sum += scale >> (8 * Scales::select(rows, k)) & 0xFF;
+    }
+    out[block_id() * 64 + lane] = sum;
+}
