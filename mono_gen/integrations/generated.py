@@ -9,6 +9,14 @@ from pathlib import Path
 from types import ModuleType
 
 
+def generated_folder() -> Path:
+    """Return the folder of what comes with mono-gen: of `mono_gen.generated` where installed, or the checkout's."""
+    found = find_spec("mono_gen.generated")
+    if found is not None and found.submodule_search_locations:
+        return Path(next(iter(found.submodule_search_locations)))
+    return Path(__file__).resolve().parents[2] / "generated"
+
+
 def load_generated(name: str) -> ModuleType:
     """Return the generated module of a spec.
 
@@ -17,7 +25,7 @@ def load_generated(name: str) -> ModuleType:
     full = f"mono_gen.generated.{name}"
     if full in sys.modules:
         return sys.modules[full]
-    path = Path(__file__).resolve().parents[2] / "generated" / f"{name}.py"
+    path = generated_folder() / f"{name}.py"
     if find_spec("mono_gen.generated") is not None:
         return import_module(full)
     spec = spec_from_file_location(full, path)

@@ -1,4 +1,4 @@
-"""Generate, load a full-size layer twice, check every byte, and print what was found: `python -m tools.demo`."""
+"""Generate, load a full-size layer twice, check every byte, drive a step of it: `python -m tools.demo`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from mono_gen.kernels import Kernels, load
 from tools.demo.expected import K1_ARGS, SH_ARGS, expected_fields, first_mismatch, places, wrong_offset
 from tools.demo.sources import ROUTED, Sources, build_sources
 from tools.demo.stand_in import build_layer
+from tools.demo.step import BOUND, StageRow, reference_weights, run_step
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STEPS_A_LAYER = 3  # build, load, tables; then one a field
+STEPS_A_LAYER = 3  # build, load, tables; then one a field, and one a decode step
+TOKENS = (1, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Report:
     built_s: float
     loaded_s: float
     nbytes: int
+    steps: dict[int, tuple[StageRow, ...]]  # by tokens
 
 
 def generate() -> None:
@@ -132,11 +136,11 @@ def check_tables(loaded: Any, fused: bool) -> list[str]:
     return problems
 
 
-def run_layer(module: ModuleType, src: Sources, fused: bool, progress: Progress) -> Report:
-    """Return the report on one layer: built, loaded, every field and table checked."""
+def run_layer(module: ModuleType, src: Sources, kernels: Kernels, fused: bool, progress: Progress) -> Report:
+    """Return the report on one layer: built, loaded, every field and table checked, steps of 1 and of 4 tokens run."""
     title = "shared expert fused" if fused else "shared expert separate"
     names = places(ROUTED + fused)
-    task = progress.add_task(title, total=STEPS_A_LAYER + len(names), what="building the layer")
+    task = progress.add_task(title, total=STEPS_A_LAYER + len(TOKENS) + len(names), what="building the layer")
     start = time.perf_counter()
     layer = build_layer(src, fused=fused)
     built = time.perf_counter()
@@ -165,9 +169,18 @@ def run_layer(module: ModuleType, src: Sources, fused: bool, progress: Progress)
         ]
     if loaded.nbytes() != sum(row.nbytes for row in rows):
         problems.append(f"nbytes(): {loaded.nbytes()}, where the fields hold {sum(row.nbytes for row in rows)}")
-    progress.update(task, advance=1, what="done")
+    progress.update(task, advance=1, what="a step of the kernels")
+    weights, steps = reference_weights(src, type(loaded).segments["w_qkv"], fused), {}
+    for tokens in TOKENS:
+        steps[tokens] = tuple(run_step(kernels, loaded, weights, tokens))
+        progress.update(task, advance=1)
+        problems += [
+            f"{row.stage} of {tokens} tokens: an error of {row.error:.1e}, where {BOUND:.0e} is allowed"
+            for row in steps[tokens]
+            if not row.error <= BOUND
+        ]
     problems = [f"{row.field}: {row.problem}" for row in rows if row.problem] + problems
-    return Report(title, tuple(rows), tuple(problems), built - start, done - built, sum(row.nbytes for row in rows))
+    return Report(title, tuple(rows), tuple(problems), built - start, done - built, sum(r.nbytes for r in rows), steps)
 
 
 def table(report: Report) -> Table:
@@ -194,6 +207,20 @@ def table(report: Report) -> Table:
     return drawn
 
 
+def step_table(report: Report) -> Table:
+    """Return the steps of a report as a table."""
+    drawn = Table(title=f"its decode step, on the host build of the kernels, {report.title}", title_justify="left")
+    for column in ("tokens", "stage", "outputs"):
+        drawn.add_column(column)
+    for column in ("error", "ran in"):
+        drawn.add_column(column, justify="right", no_wrap=True)
+    for tokens, rows in report.steps.items():
+        for row in rows:
+            words = f"{row.error:.1e}", f"{row.seconds:.2f} s"
+            drawn.add_row(str(tokens), row.stage, row.outputs, *words, style=None if row.error <= BOUND else "red")
+    return drawn
+
+
 def main() -> int:
     """Return 0 when every byte of both layers is where the kernels read it, else 1."""
     console = Console(width=None if sys.stdout.isatty() else 160)
@@ -210,15 +237,18 @@ def main() -> int:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         src = build_sources()
         try:
-            reports = [run_layer(module, src, fused, progress) for fused in (True, False)]
+            kernels = load("host", header=ROOT / "generated" / "minimax_m3.hpp")
+            reports = [run_layer(module, src, kernels, fused, progress) for fused in (True, False)]
         except module.MonoUnsupported as refusal:
             console.print(f"[red]refused[/] {escape(str(refusal))}", highlight=False)
             return 1
     for report in reports:
         console.print(table(report))
+        console.print(step_table(report))
         console.print(
             f"{len(report.rows)} tensors, {report.nbytes:,} bytes; layer built in {report.built_s:.1f} s, "
-            f"loaded in {report.loaded_s:.2f} s; k1_args and sh_args hold the addresses in order."
+            f"loaded in {report.loaded_s:.2f} s; k1_args and sh_args hold the addresses in order; steps of "
+            f"{' and '.join(map(str, TOKENS))} tokens within {BOUND:.0e} of the reference."
             if not report.problems
             else "\n".join(f"[red]differs[/] {problem}" for problem in report.problems)
         )

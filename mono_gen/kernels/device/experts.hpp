@@ -1,0 +1,356 @@
+// The experts, grouped: a block of up_gate is 32 columns of the intermediate for one distinct expert and every token
+// routed to it; a block of down is 32 output rows for all of them. The same code serves the routed MXFP4 experts, with
+// the shared one in their table where it is fused, and the separate MXFP8 shared expert.
+//
+// up_gate: MXFP8 of xn, times gate and up, g = min(gate, limit), u = clamp(up, -limit, limit),
+//          mid = bf16(g sigmoid(1.702 g) (u + 1)) as MXFP8.
+// down:    mid times w2, each expert's columns weighted, summed over a token's slots.
+#ifndef MONO_DEVICE_EXPERTS_HPP
+#define MONO_DEVICE_EXPERTS_HPP
+
+#include "activations.hpp"
+#include "arguments.hpp"
+#include "folds.hpp"
+#include "products.hpp"
+#include "routes.hpp"
+
+namespace mono {
+
+// mid: fp8, a row a token and slot; mid_scales: e8m0 of 32. `fused` is 1 where the table holds the shared expert.
+#define MONO_UP_GATE_ARGUMENTS(P, I, F) \
+    P(xn) P(ids) P(w13) P(s13) P(mid) P(mid_scales) I(tokens) I(fused) F(limit)
+MONO_ARGUMENTS(UpGateArguments, MONO_UP_GATE_ARGUMENTS)
+
+#define MONO_DOWN_ARGUMENTS(P, I, F) P(mid) P(mid_scales) P(ids) P(weights) P(w2) P(s2) P(out) I(tokens) I(fused)
+MONO_ARGUMENTS(DownArguments, MONO_DOWN_ARGUMENTS)
+
+#define MONO_SHARED_UP_GATE_ARGUMENTS(P, I, F) P(xn) P(mid) P(mid_scales) I(tokens) F(limit)
+MONO_ARGUMENTS(SharedUpGateArguments, MONO_SHARED_UP_GATE_ARGUMENTS)
+
+#define MONO_SHARED_DOWN_ARGUMENTS(P, I, F) P(mid) P(mid_scales) P(out) I(tokens)
+MONO_ARGUMENTS(SharedDownArguments, MONO_SHARED_DOWN_ARGUMENTS)
+
+namespace experts {
+
+constexpr int kInter = static_cast<int>(Layer::w2::kExtent_k);
+constexpr int kColumns = 32;  // of the intermediate, a block: one MX block of mid
+
+// MX weights and their scales: how a lane's pieces of 16 rows and 128 k are found.
+template <class Weight, class Scale, class WeightFold, class ScaleFold_, Elements kType, bool kIsTable>
+struct Mx {
+    using W = Weight;
+    using S = Scale;
+    static constexpr Elements kElements = kType;
+    static constexpr int kHalves = kType == Elements::fp8 ? 2 : 1;  // 64-k halves of 16 bytes a lane; fp4 has 128 k in them
+    static constexpr int kCount = kHalves * kPieces;
+    using Fold = WeightFold;
+    using ScaleFold = ScaleFold_;
+    static_assert(ScaleFold::kSelectRows == 2 && ScaleFold::kSelectChunks == 2,
+                  "a scale dword serves two 16-row groups and two chunks: chunks a wave must be even");
+
+    // Where an expert's weights begin; the separate shared expert stands alone.
+    static MONO_DEVICE long long weight_base(int expert) {
+        if constexpr (kIsTable) return W::base(expert);
+        return 0;
+    }
+    static MONO_DEVICE long long scale_base(int expert) {
+        if constexpr (kIsTable) return S::base(expert);
+        return 0;
+    }
+
+    static MONO_DEVICE void load(Quad (&w)[kCount], const Byte* weights, int rg, int chunk) {
+        for (int i = 0; i < kCount; ++i) {
+            const Byte* tile = weights + Fold::uniform(rg, kHalves * chunk + i / kPieces);
+            w[i] = load_weights<Quad>(tile, Fold::lane(piece_lane(i % kPieces)));
+        }
+    }
+
+    // Of two 16-row groups and two chunks: `rg` and `chunk` are the first, and even.
+    static MONO_DEVICE void load_scales(unsigned (&s)[kScales<kType>], const Byte* scales, int rg, int chunk) {
+        for (int i = 0; i < kScales<kType>; ++i) {
+            s[i] = load_weights<unsigned>(scales + ScaleFold::dword(rg, chunk), ScaleFold::lane(scale_lane<kType>(i)));
+        }
+    }
+};
+
+using RoutedUp = Mx<Layer::w13, Layer::s13, UpFold, UpScaleFold, Elements::fp4, true>;
+using RoutedDown = Mx<Layer::w2, Layer::s2, DownFold, DownScaleFold, Elements::fp4, true>;
+using SharedUp = Mx<Layer::sh_w13, Layer::sh_s13, SharedUpFold, SharedUpScaleFold, Elements::fp8, false>;
+using SharedDown = Mx<Layer::sh_w2, Layer::sh_s2, SharedDownFold, SharedDownScaleFold, Elements::fp8, false>;
+
+// --- up and gate ---
+
+constexpr int kHalvesOfGroup = kGroup / 32;          // 16-row halves of a block's 32 columns, a group
+constexpr int kSplits = kGroups * kHalvesOfGroup / 2;  // of k
+constexpr int kChunkPairs = kHidden / 256 / kSplits;   // of two 128-k chunks, a group
+constexpr int kUpParts = kSplits * kPartsOfGroup;
+constexpr unsigned kPitch = kHidden + 16;
+constexpr unsigned kScalePitch = kHidden / 32 + 4;
+static_assert(kHidden % (256 * kSplits) == 0, "up_gate: chunks a wave must be even");
+static_assert(kInter % kColumns == 0, "up_gate: blocks of 32 columns");
+
+struct UpShared {
+    Routes routes;
+    alignas(16) Byte scales[kMaxTokens][kScalePitch];
+    union {
+        float parts[2][2][kUpParts][kTileFloats];    // gate and up, 16-row halves
+        alignas(16) Byte rows[kMaxTokens][kPitch];
+    };
+    float mid[kMaxTokens][kColumns];
+};
+static_assert(sizeof(UpShared) <= kLdsBytes, "up_gate: the LDS of a block");
+
+// The weights of two chunks: gate and up of the group's halves, and their scale dwords.
+template <class M>
+struct UpPair {
+    Quad w[2][kHalvesOfGroup][2][M::kCount];
+    unsigned s[2][kScales<M::kElements>];
+
+    MONO_DEVICE void load(const Byte* weights, const Byte* scales, int block, int half, int chunk) {
+        constexpr int kUp = static_cast<int>(M::W::kBegin_up / 16);
+        static_assert(M::W::kBegin_up % 32 == 0 && M::W::kBegin_gate == 0, "up_gate: a scale dword's rows are gate or up");
+        for (int part = 0; part < 2; ++part) {
+            const int rg = kUp * part + 2 * block;
+            for (int h = 0; h < kHalvesOfGroup; ++h) {
+                for (int c = 0; c < 2; ++c) M::load(w[part][h][c], weights, rg + half + h, chunk + c);
+            }
+            M::load_scales(s[part], scales, rg, chunk);
+        }
+    }
+
+    template <int kHalf>
+    MONO_DEVICE void multiply(Tile& tile, int part, int h, const LdsRows& rows, int chunk) const {
+        constexpr Elements kE = M::kElements;
+        using Fold = typename M::ScaleFold;
+        multiply_mx<kE, Fold::select(kHalf, 0)>(tile, w[part][h][0], s[part], rows, 128 * chunk);
+        multiply_mx<kE, Fold::select(kHalf, 1)>(tile, w[part][h][1], s[part], rows, 128 * (chunk + 1));
+    }
+};
+
+MONO_DEVICE float swiglu(float gate, float up, float limit) {
+    const float g = smaller(gate, limit);
+    const float u = smaller(larger(up, -limit), limit);
+    return g * sigmoid_of(1.702f * g) * (u + 1.0f);
+}
+
+// One expert's 32 columns for the tokens of `mask`; token t's mid row is `row_of(t)`.
+template <class M, class Arguments, class RowOf>
+MONO_DEVICE void up_gate(UpShared& lds, const Arguments& args, const Byte* weights, const Byte* scales, unsigned mask,
+                         const RowOf& row_of) {
+    const int thread = wave::thread(), block = wave::block_x(), tokens = static_cast<int>(args.tokens);
+    const int group = group_index();
+    const int split = group % kSplits, half = group / kSplits * kHalvesOfGroup;
+    const int first = 2 * kChunkPairs * split;
+
+    UpPair<M> pairs[kChunkPairs];
+    for (int p = 0; p < kChunkPairs; ++p) pairs[p].load(weights, scales, block, half, first + 2 * p);
+
+    constexpr int kBlocks = kHidden / 32;
+    for (int i = thread; i < tokens * kBlocks; i += kThreads) {
+        const int t = i / kBlocks;
+        if ((mask >> t & 1u) == 0u) continue;
+        store_mxfp8(at(args.xn, 2LL * kHidden * t), i % kBlocks, lds.rows[t], lds.scales[t]);
+    }
+    wave::barrier();
+
+    const LdsRows rows = {lds.rows[0], kPitch, lds.scales[0], kScalePitch, tokens, mask};
+    Tile tiles[2][kHalvesOfGroup];
+    for (int p = 0; p < kChunkPairs; ++p) {
+        for (int part = 0; part < 2; ++part) {
+            if constexpr (kHalvesOfGroup == 2) {
+                pairs[p].template multiply<0>(tiles[part][0], part, 0, rows, first + 2 * p);
+                pairs[p].template multiply<1>(tiles[part][1], part, 1, rows, first + 2 * p);
+            } else if (half == 0) {
+                pairs[p].template multiply<0>(tiles[part][0], part, 0, rows, first + 2 * p);
+            } else {
+                pairs[p].template multiply<1>(tiles[part][0], part, 0, rows, first + 2 * p);
+            }
+        }
+    }
+    wave::barrier();  // the rows are done with: their LDS holds the parts now
+    for (int part = 0; part < 2; ++part) {
+        for (int h = 0; h < kHalvesOfGroup; ++h) {
+            store_tile(tiles[part][h], lds.parts[part][half + h][own_part(split)]);
+        }
+    }
+    wave::barrier();
+
+    for (int i = thread; i < tokens * kColumns; i += kThreads) {
+        const int t = i / kColumns, column = i % kColumns;
+        const float gate = tile_sum(lds.parts[0][column / 16][0], kUpParts, kTileFloats, column % 16, t);
+        const float up = tile_sum(lds.parts[1][column / 16][0], kUpParts, kTileFloats, column % 16, t);
+        lds.mid[t][column] = rounded_to_bf16(swiglu(gate, up, static_cast<float>(args.limit)));
+    }
+    wave::barrier();
+    // 4 columns a thread; each works the block's scale out for itself.
+    if (thread < tokens * (kColumns / 4)) {
+        const int t = thread / (kColumns / 4), column = thread % (kColumns / 4) * 4;
+        if ((mask >> t & 1u) != 0u) {
+            float largest = 0.0f;
+            for (int i = 0; i < kColumns; ++i) largest = larger(largest, absolute(lds.mid[t][i]));
+            const unsigned scale = e8m0_of_largest(largest);
+            const float inverse = float_of_e8m0(scale == 255u ? 255u : 254u - scale);
+            float values[4];
+            for (int i = 0; i < 4; ++i) values[i] = lds.mid[t][column + i] * inverse;
+            const long long row = row_of(t);
+            *reinterpret_cast<unsigned*>(at(args.mid, row * kInter + kColumns * block + column)) = fp8_word(values);
+            if (column == 0) *at(args.mid_scales, row * (kInter / 32) + block) = static_cast<Byte>(scale);
+        }
+    }
+}
+
+// --- down ---
+
+constexpr int kRows = 32;
+constexpr int kGroupsOfHalf = kGroups / 2;  // groups that share the units, for each 16 rows of a block
+constexpr int kDownParts = kGroupsOfHalf * kPartsOfGroup;
+constexpr int kDownChunks = kInter / 128;
+constexpr int kAhead = 6;  // units whose weights are under way at once
+static_assert(kInter % 128 == 0, "down: whole chunks");
+
+struct DownShared {
+    Routes routes;
+    float weight[kMostExperts][kMaxTokens];
+    short row[kMostExperts][kMaxTokens];  // of mid
+    unsigned lost;                        // tokens with an id that names no expert
+    float parts[2][kDownParts][kTileFloats];
+};
+
+// Mid rows of one expert: where each token's lies; one that is not routed there reads another's, for nothing.
+struct MidRows {
+    const Byte* values;
+    const Byte* scales;
+    const short* rows;
+    int tokens;
+    unsigned mask;
+
+    MONO_DEVICE const Byte* row(int token) const { return values + static_cast<long long>(rows[token]) * kInter; }
+    MONO_DEVICE const Byte* row_scales(int token) const {
+        return scales + static_cast<long long>(rows[token]) * (kInter / 32);
+    }
+};
+
+MONO_DEVICE void add_weighted(Tile& sum, const Tile& tile, const float* weights, int tokens) {
+    for (int i = 0; i < static_cast<int>(sizeof(tile.d) / sizeof(float)); ++i) {
+        const int t = tile_token(i);
+        const float weight = t < tokens ? weights[t] : 0.0f;
+        if (weight != 0.0f) sum.d[i] += tile.d[i] * weight;  // what a token is not routed to may hold anything
+    }
+}
+
+template <class M, class Arguments>
+MONO_DEVICE void down(DownShared& lds, const Arguments& args, const void* weights, const void* scales) {
+    const int thread = wave::thread(), block = wave::block_x(), tokens = static_cast<int>(args.tokens);
+    const int half = group_index() / kGroupsOfHalf, group = group_index() % kGroupsOfHalf;
+    const int rg = 2 * block + half;
+    const int units = wave::uniform(lds.routes.count) * kDownChunks;
+
+    Tile sum;
+    for (int base = group; base < units; base += kAhead * kGroupsOfHalf) {
+        Quad w[kAhead][M::kCount];
+        unsigned s[kAhead][kScales<M::kElements>];
+        MONO_UNROLL
+        for (int i = 0; i < kAhead; ++i) {
+            const int unit = base + i * kGroupsOfHalf < units ? base + i * kGroupsOfHalf : base;
+            const int expert = wave::uniform(lds.routes.expert[unit / kDownChunks]), chunk = unit % kDownChunks;
+            M::load(w[i], at(weights, M::weight_base(expert)), rg, chunk);
+            M::load_scales(s[i], at(scales, M::scale_base(expert)), rg, chunk);
+        }
+        MONO_UNROLL
+        for (int i = 0; i < kAhead; ++i) {
+            if (base + i * kGroupsOfHalf >= units) continue;
+            const int unit = base + i * kGroupsOfHalf, u = unit / kDownChunks, chunk = unit % kDownChunks;
+            const MidRows rows = {static_cast<const Byte*>(args.mid), static_cast<const Byte*>(args.mid_scales),
+                                  lds.row[u], tokens, lds.routes.mask[u]};
+            Tile tile;
+            unsigned scale[kScales<M::kElements>];
+            for (int j = 0; j < kScales<M::kElements>; ++j) scale[j] = s[i][j] >> 8 * M::ScaleFold::select(half, chunk % 2);
+            multiply_mx<M::kElements, 0>(tile, w[i], scale, rows, 128 * chunk);
+            add_weighted(sum, tile, lds.weight[u], tokens);
+        }
+    }
+    store_tile(sum, lds.parts[half][own_part(group)]);
+    wave::barrier();
+
+    const int r = thread % kRows, t = thread / kRows;
+    if (t < tokens) {
+        const float total = tile_sum(lds.parts[r / 16][0], kDownParts, kTileFloats, r % 16, t);
+        const long long place = static_cast<long long>(t) * M::W::kExtent_row + kRows * block + r;
+        static_cast<unsigned short*>(args.out)[place] = (lds.lost >> t & 1u) != 0u ? 0x7FC0u : bf16_of(total);
+    }
+}
+
+}  // namespace experts
+
+MONO_GLOBAL void mono_up_gate_kernel(const UpGateArguments args) {
+    using namespace experts;
+    MONO_LDS(UpShared, lds);
+    const int tokens = static_cast<int>(args.tokens);
+    find_experts(lds.routes, static_cast<const int*>(args.ids), tokens, args.fused != 0);
+    const int u = wave::block_y();
+    if (u >= lds.routes.count) return;  // the whole block: fewer experts than there might have been
+    const int expert = wave::uniform(lds.routes.expert[u]);
+    const auto row_of = [&](int t) { return t * kSlots + slot_of(lds.routes, t, expert); };
+    up_gate<RoutedUp>(lds, args, at(args.w13, Layer::w13::base(expert)), at(args.s13, Layer::s13::base(expert)),
+                      lds.routes.mask[u], row_of);
+}
+
+MONO_GLOBAL void mono_down_kernel(const DownArguments args) {
+    using namespace experts;
+    MONO_LDS(DownShared, lds);
+    const int tokens = static_cast<int>(args.tokens);
+    find_experts(lds.routes, static_cast<const int*>(args.ids), tokens, args.fused != 0);
+    for (int i = wave::thread(); i < lds.routes.count * kMaxTokens; i += kThreads) {
+        const int u = i / kMaxTokens, t = i % kMaxTokens;
+        if (t >= tokens) continue;
+        const int expert = lds.routes.expert[u];
+        const bool is_routed = (lds.routes.mask[u] >> t & 1u) != 0u;
+        float weight = is_routed && expert == kRoutedExperts ? 1.0f : 0.0f;
+        for (int s = 0; s < kTopK; ++s) {
+            if (lds.routes.id[t * kTopK + s] != expert) continue;
+            weight += static_cast<const float*>(args.weights)[t * kTopK + s];
+        }
+        lds.weight[u][t] = weight;
+        lds.row[u][t] = static_cast<short>(t * kSlots + (is_routed ? slot_of(lds.routes, t, expert) : 0));
+    }
+    if (wave::thread() == 0) {
+        unsigned lost = 0;
+        for (int i = 0; i < tokens * kTopK; ++i) {
+            if (lds.routes.id[i] < 0 || lds.routes.id[i] >= kRoutedExperts) lost |= 1u << i / kTopK;
+        }
+        lds.lost = lost;
+    }
+    wave::barrier();
+    down<RoutedDown>(lds, args, args.w2, args.s2);
+}
+
+// --- the separate shared expert: every token, weight 1; its weights as the spec's table hands them over ---
+
+MONO_GLOBAL void mono_shared_up_gate_kernel(const SharedUpGateArguments args, const Layer::sh_args table) {
+    using namespace experts;
+    MONO_LDS(UpShared, lds);
+    const unsigned mask = (1u << args.tokens) - 1u;
+    up_gate<SharedUp>(lds, args, static_cast<const Byte*>(table.sh_w13), static_cast<const Byte*>(table.sh_s13), mask,
+                      [](int t) { return t; });
+}
+
+MONO_GLOBAL void mono_shared_down_kernel(const SharedDownArguments args, const Layer::sh_args table) {
+    using namespace experts;
+    MONO_LDS(DownShared, lds);
+    const int t = wave::thread();
+    if (t < kMaxTokens) {
+        lds.weight[0][t] = 1.0f;
+        lds.row[0][t] = static_cast<short>(t);
+    }
+    if (t == 0) {
+        lds.routes.count = 1;
+        lds.routes.expert[0] = 0;
+        lds.routes.mask[0] = (1u << args.tokens) - 1u;
+        lds.lost = 0;
+    }
+    wave::barrier();
+    down<SharedDown>(lds, args, table.sh_w2, table.sh_s2);
+}
+}  // namespace mono
+
+#endif

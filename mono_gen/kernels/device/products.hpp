@@ -1,0 +1,60 @@
+// Products of 16 weight rows with up to 16 tokens. A group of lanes holds a 16-row chunk of weights between them, and
+// accumulates a tile, row by token. How a lane's pieces meet the activations is the machine's: products_mfma.hpp on the
+// matrix cores, products_dot.hpp anywhere. Both have the same names:
+//
+//   kGroup, kPartsOfGroup       lanes that share a chunk; partial tiles that a group leaves
+//   kPieces, piece_lane(i)      16-byte pieces a lane holds of a 64-lane chunk, and the lane of the fold that each is
+//   kScales<E>, scale_lane<E>   scale dwords a lane holds of a 16-row, 4-block chunk, likewise
+//   Tile                        the accumulators of one lane
+//   multiply_fp8                64 k of fp8 weights, no scales; multiply_fp8_pair: 128 k
+//   multiply_mx<E, select>      128 k of MX weights, `select` the byte of the scale dwords
+//   store_tile, tile_place      a partial tile to LDS: 256 floats; where in them row r, token t lies
+#ifndef MONO_DEVICE_PRODUCTS_HPP
+#define MONO_DEVICE_PRODUCTS_HPP
+
+#include "memory.hpp"
+
+namespace mono {
+
+constexpr int kTileFloats = 16 * 16;
+
+// The activations of a chunk: a row of fp8 a token, and its scales where it is MXFP8.
+struct LdsRows {
+    const Byte* values;
+    unsigned pitch;
+    const Byte* scales;
+    unsigned scale_pitch;
+    int tokens;
+    unsigned mask;  // tokens that take part; the columns of others hold anything
+
+    MONO_DEVICE const Byte* row(int token) const { return values + static_cast<unsigned>(token) * pitch; }
+    MONO_DEVICE const Byte* row_scales(int token) const { return scales + static_cast<unsigned>(token) * scale_pitch; }
+};
+
+}  // namespace mono
+
+#if defined(MONO_CUDA) || defined(MONO_HOST_WAVE32) || defined(MONO_DOT)
+#include "products_dot.hpp"
+#else
+#include "products_mfma.hpp"
+#endif
+
+namespace mono {
+
+constexpr int kGroups = kThreads / kGroup;
+
+MONO_DEVICE int group_index() { return wave::uniform(wave::thread() / kGroup); }
+
+// Which partial tile the lane's wave leaves, of group `g`.
+MONO_DEVICE int own_part(int g) { return g * kPartsOfGroup + wave::thread() % kGroup / kWave; }
+
+// The sum of a tile's parts at row r, token t: `stride` floats from one part to the next.
+MONO_DEVICE float tile_sum(const float* parts, int count, int stride, int r, int t) {
+    float sum = 0.0f;
+    for (int p = 0; p < count; ++p) sum += parts[p * stride + tile_place(r, t)];
+    return sum;
+}
+
+}  // namespace mono
+
+#endif
