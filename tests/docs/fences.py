@@ -23,8 +23,9 @@ OPTIONS: dict[str, dict[str, str]] = {
     "layout": {"prelude": r"\w+", "fragment": r"\w+", "error": r"[a-z0-9-]+", "warning": r"[a-z0-9-]+", "set": r"\S+"},
     "python": {"from": "above"},
     "cpp": {"from": "above"},
-    "text": {"from": "above|print"},
+    "text": {"from": "above|print|sh"},
     "sh": {},
+    "yaml": {},
 }
 
 
