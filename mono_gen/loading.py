@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +51,15 @@ def load(paths: Sequence[Path]) -> tuple[tuple[Loaded, ...], tuple[Diagnostic, .
     for path in paths:
         _load(path, path.as_posix(), loader)
     return tuple(loader.done.values()), tuple(loader.found)
+
+
+def library_layouts() -> dict[str, str]:
+    """Return the layouts of the packaged library by name, each with the file that an import of it names."""
+    return {
+        name: path.name
+        for path in sorted(LIBRARY.glob("*.layout"))
+        for name in re.findall(r"^layout (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
 
 
 def _load(path: Path, name: str, loader: _Loader) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from mono_gen.diagnostics.model import Diagnostic, Label, SpecError
 from mono_gen.emit.hip import emit_hip
 from mono_gen.emit.python import emit_python
-from mono_gen.loading import Loaded, load
+from mono_gen.loading import Loaded, library_layouts, load
 from mono_gen.outputs import OutputFile
 from mono_gen.plan.build import build_plan
 from mono_gen.plan.model import SpecPlan
@@ -70,10 +70,11 @@ def plan_specs(
 def _resolve(loaded: tuple[Loaded, ...], overrides: Mapping[str, int], report: Report) -> dict[Path, Resolved]:
     """Return each file's model, imports first."""
     resolved: dict[Path, Resolved] = {}
+    library = library_layouts()
     for file in loaded:
         imports = tuple((item, resolved[path].exports) for item, path in file.imports)
         mine = _own_overrides(_spec_name(file.tree), overrides)
-        resolved[file.path] = resolve_spec(file.tree, imports, mine, report)
+        resolved[file.path] = resolve_spec(file.tree, imports, mine, report, library)
     return resolved
 
 

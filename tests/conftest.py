@@ -72,9 +72,12 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
 NEEDS = {
     "gpu": (_has_gpu, "needs a GPU that torch sees"),
     "nvcc": (lambda: shutil.which("nvcc") is not None, "needs nvcc"),
+    "browser": (lambda: any(map(shutil.which, BROWSERS)), "needs Chromium"),
 }
 
 
@@ -118,6 +121,21 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.line(f"FAILED: unexpected skip of {skip}", red=True)
     for name, total in sorted(_counts(terminalreporter).items()):
         terminalreporter.line(f"{name}: {total}")
+    for table, rows in sorted(_tables(terminalreporter).items()):
+        terminalreporter.section(table)
+        for row in rows:
+            terminalreporter.line(row)
+
+
+def _tables(reporter: Any) -> dict[str, list[str]]:
+    """Return the rows that tests recorded as "table: ...", by table, in the order of the tests' names."""
+    found: dict[str, list[str]] = {}
+    reports = [r for outcome in ("passed", "failed") for r in reporter.stats.get(outcome, ()) if r.when == "call"]
+    for report in sorted(reports, key=lambda r: str(r.nodeid)):
+        for name, value in report.user_properties:
+            if name.startswith("table: "):
+                found.setdefault(name.removeprefix("table: "), []).extend(value.splitlines())
+    return found
 
 
 def _counts(reporter: Any) -> Counter[str]:

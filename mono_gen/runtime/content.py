@@ -8,7 +8,9 @@ of 2^-64 where they are unlike. It is no defence against somebody who wants to b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 
 import torch
@@ -17,6 +19,19 @@ from mono_gen.frozen import frozen
 
 SAMPLE_ABOVE_BYTES = 64 << 20
 """CPU tensors above this are sampled: reading them whole takes seconds a layer."""
+
+_sample_above: ContextVar[int | None] = ContextVar("sample_above", default=None)
+
+
+@contextmanager
+def sampled_above(nbytes: int) -> Iterator[None]:
+    """Return a context in which CPU tensors above this are sampled: for callers who read every byte themselves."""
+    token = _sample_above.set(nbytes)
+    try:
+        yield
+    finally:
+        _sample_above.reset(token)
+
 
 SAMPLES_AN_ITEM = 64
 SAMPLE_WORDS = 64
@@ -55,16 +70,57 @@ def fingerprint(t: torch.Tensor, items: int = 1, *, sampled: bool | None = None)
     """
     flat = t.detach().view(-1).view(torch.uint8)
     if sampled is None:
-        sampled = t.device.type == "cpu" and t.nbytes > SAMPLE_ABOVE_BYTES
+        above = _sample_above.get()
+        sampled = t.device.type == "cpu" and t.nbytes > (SAMPLE_ABOVE_BYTES if above is None else above)
     body = flat.numel() // 8 * 8
     if sampled:
         return Fingerprint(_sampled(flat[:body], items), True)
-    value = _whole(_words(flat[:body]))
-    if body < flat.numel():
-        tail = torch.zeros(8, dtype=torch.uint8, device=t.device)
-        tail[: flat.numel() - body] = flat[body:]
-        value = value * _CARRY + _mixed(tail.view(torch.int64), _keys(t.device)[:, :1]).sum()
-    return Fingerprint(value, False)
+    return Fingerprint(_ended(_whole(_words(flat[:body])), flat[body:]), False)
+
+
+class Running:
+    """The fingerprint of every byte of CPU tensors that come one behind the other: that of all in one tensor.
+
+    Law: tests/runtime/test_content.py::test_pieces_have_the_fingerprint_of_the_whole
+    """
+
+    def __init__(self) -> None:
+        self._total = torch.zeros((), dtype=torch.int64)
+        self._held = torch.empty(8 * _CHUNK_WORDS, dtype=torch.uint8)  # what is not a whole chunk yet
+        self._count = 0
+
+    def add(self, piece: torch.Tensor) -> None:
+        """Take the bytes of a dense tensor, which come behind all that were taken."""
+        flat = piece.detach().view(-1).view(torch.uint8)
+        if self._count:
+            taken = min(flat.numel(), self._held.numel() - self._count)
+            self._hold(flat[:taken])
+            flat = flat[taken:]
+            if self._count == self._held.numel():
+                self._total = _whole(self._held.view(torch.int64), self._total)
+                self._count = 0
+        body = flat.numel() // self._held.numel() * self._held.numel()
+        if body:
+            self._total = _whole(_words(flat[:body]), self._total)
+        self._hold(flat[body:])
+
+    def _hold(self, flat: torch.Tensor) -> None:
+        self._held[self._count : self._count + flat.numel()] = flat
+        self._count += flat.numel()
+
+    def value(self) -> int:
+        """Return the fingerprint of the bytes so far."""
+        body = self._count // 8 * 8
+        return int(_ended(_whole(self._held[:body].view(torch.int64), self._total), self._held[body : self._count]))
+
+
+def _ended(value: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
+    """Return the hash of all words with that of the last bytes, fewer than eight, behind it."""
+    if not tail.numel():
+        return value
+    word = torch.zeros(8, dtype=torch.uint8, device=tail.device)
+    word[: tail.numel()] = tail
+    return value * _CARRY + _mixed(word.view(torch.int64), _keys(tail.device)[:, :1]).sum()
 
 
 def read_all(measured: Sequence[torch.Tensor]) -> list[list[int]]:
@@ -91,9 +147,12 @@ def _words(flat: torch.Tensor) -> torch.Tensor:
     return flat.view(torch.int64)
 
 
-def _whole(words: torch.Tensor) -> torch.Tensor:
-    """Return the hash of all words: the sums of the chunks, each carried into the next by a multiplication."""
-    total = torch.zeros((), dtype=torch.int64, device=words.device)
+def _whole(words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the hash of all words: the sums of the chunks, each carried into the next by a multiplication.
+
+    before: the hash of whole chunks that stand before these words.
+    """
+    total = torch.zeros((), dtype=torch.int64, device=words.device) if before is None else before
     chunks = words.numel() // _CHUNK_WORDS
     whole, rest = words[: chunks * _CHUNK_WORDS].view(chunks, _CHUNK_WORDS), words[chunks * _CHUNK_WORDS :]
     keys = _keys(words.device)

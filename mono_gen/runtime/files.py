@@ -13,13 +13,14 @@ from mono_gen.frozen import replace
 from mono_gen.runtime import ledger
 from mono_gen.runtime.content import fingerprint
 from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse, show
+from mono_gen.runtime.fields import TensorInfo
 from mono_gen.runtime.ledger import Record
 from mono_gen.runtime.recheck import Struct, recheck
 from mono_gen.runtime.tensors import dtype_name
 
 KEY = "mono_gen"
 VERSION = 1
-_AS_BYTES = (torch.float4_e2m1fn_x2, torch.float8_e8m0fnu, torch.float8_e4m3fnuz)
+AS_BYTES = (torch.float4_e2m1fn_x2, torch.float8_e8m0fnu, torch.float8_e4m3fnuz)
 """Types that not every reader of safetensors knows: stored as uint8, and typed again by their records."""
 
 
@@ -35,30 +36,40 @@ def save(struct: Struct, path: str | Path) -> None:
     records: dict[str, Any] = {}
     for one in struct._seal:
         t, info = one.tensor, one.info
-        records[info.name] = {
-            "layout": info.layout,
-            "layout_id": f"{info.layout_id:016x}",
-            "field_id": f"{info.field_id:016x}",
-            "format": info.element,
-            "bits": info.bits,
-            "extents": list(info.extents(t)),
-            "batch": info.batch,
-            "dtype": dtype_name(t.dtype),
-            "shape": list(t.shape),
-            "content": _hex(t),
-        }
-        held = t.view(torch.uint8) if t.dtype in _AS_BYTES else t
+        records[info.name] = record_entry(info, t, int(fingerprint(t, sampled=False).value))
+        held = t.view(torch.uint8) if t.dtype in AS_BYTES else t
         shares = held.untyped_storage().nbytes() != held.nbytes  # two tensors of one storage are refused by the format
         tensors[info.name] = held.clone() if shares else held
-    body = {"version": VERSION, "struct": type(struct).__name__, "records": records}
-    save_file(tensors, path, metadata={KEY: json.dumps({**body, "digest": _digest(body)}, sort_keys=True)})
+    save_file(tensors, path, metadata=records_metadata(type(struct).__name__, records))
+
+
+def record_entry(info: TensorInfo, t: torch.Tensor, content: int) -> dict[str, Any]:
+    """Return what a file says of a tensor of a struct, whose bytes have this fingerprint; reads none of them."""
+    return {
+        "layout": info.layout,
+        "layout_id": f"{info.layout_id:016x}",
+        "field_id": f"{info.field_id:016x}",
+        "format": info.element,
+        "bits": info.bits,
+        "extents": list(info.extents(t)),
+        "batch": info.batch,
+        "dtype": dtype_name(t.dtype),
+        "shape": list(t.shape),
+        "content": f"{content & (2**64 - 1):016x}",
+    }
+
+
+def records_metadata(struct: str, records: dict[str, Any]) -> dict[str, str]:
+    """Return the metadata of a file: an entry for every tensor, None for one of which nothing is known."""
+    body = {"version": VERSION, "struct": struct, "records": records}
+    return {KEY: json.dumps({**body, "digest": _digest(body)}, sort_keys=True)}
 
 
 def load(path: str | Path) -> dict[str, torch.Tensor]:
     """Return the tensors of a file by name; `record_of` gives what the file says of each.
 
-    A file without records loads as it is, every tensor unknown. CPU tensors of a file are often not 16-byte aligned:
-    converters take them, kernels' pointers refuse them.
+    A file without records loads as it is, every tensor unknown; so does a tensor whose record is null. CPU tensors of
+    a file are often not 16-byte aligned: converters take them, kernels' pointers refuse them.
     Raises: MonoUnsupported, where the file is none or cut short, a record was edited or of a later version, or bytes,
             type or shape are not those that it was made for.
     Law:    tests/runtime/test_files.py
@@ -74,12 +85,14 @@ def load(path: str | Path) -> dict[str, torch.Tensor]:
         raise refuse(str(path), "file", "a whole safetensors file", str(error)) from None
     if text is None:
         return tensors
-    records = _records(str(path), text)
+    records = records_in(str(path), text)
     problems: list[Problem] = []
     for name, said in records.items():
         if name not in tensors:
             problems.append(Problem(name, "tensor", "in the file, as its record says", "missing"))
             continue
+        if said is None:
+            continue  # copied with the others, in whatever order it was
         tensors[name], found = _entered(name, tensors[name], said)
         problems += found
     problems += [Problem(name, "record", "one for every tensor", "none") for name in tensors if name not in records]
@@ -91,7 +104,7 @@ def load(path: str | Path) -> dict[str, torch.Tensor]:
 def _entered(name: str, t: torch.Tensor, said: dict[str, Any]) -> tuple[torch.Tensor, list[Problem]]:
     """Return a tensor in the type that its record names, entered in the ledger; and why, where it is not."""
     dtype = getattr(torch, said["dtype"])
-    if dtype in _AS_BYTES and t.dtype is torch.uint8:
+    if dtype in AS_BYTES and t.dtype is torch.uint8:
         t = t.view(dtype)
     if t.dtype is not dtype or list(t.shape) != said["shape"]:
         expected, found = f"{said['dtype']} {said['shape']}, as recorded", f"{dtype_name(t.dtype)} {list(t.shape)}"
@@ -114,7 +127,7 @@ def _entered(name: str, t: torch.Tensor, said: dict[str, Any]) -> tuple[torch.Te
     return t, []
 
 
-def _records(path: str, text: str) -> dict[str, Any]:
+def records_in(path: str, text: str) -> dict[str, Any]:
     """Return the records of the metadata, after proving that nobody edited them: what `save` wrote needs no proof."""
     try:
         body = json.loads(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 
 import torch
 
@@ -13,6 +14,7 @@ from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse, show
 from mono_gen.runtime.tensors import bytes_problems, dtype_bits, dtype_name, joined, kind_problem, plain, shape_text
 
 # bytes a unit -> the dtype that moves them bit for bit; a 16-byte copy is the widest that torch has
+_NARROW = 8  # bytes that the innermost elements of a target make together at most, to be moved one by one
 UNITS = ((16, torch.complex128), (8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
 
 
@@ -211,14 +213,33 @@ def _pack_bytes(moved: _Permute, source: torch.Tensor, target: torch.Tensor) -> 
     """Return nothing; write `target` [items, bytes] from `source` [items, bytes]."""
     rows, columns = _in_units(moved, source, target)
     logical = rows.view(-1, *moved.view).permute(0, *(axis + 1 for axis in moved.permute))
-    columns.view(-1, *moved.packed()).copy_(logical)
+    _copy(columns.view(-1, *moved.packed()), logical)
 
 
 def _unpack_bytes(moved: _Permute, source: torch.Tensor, target: torch.Tensor) -> None:
     """Return nothing; write `target` [items, bytes] from the packed `source` [items, bytes]."""
     rows, columns = _in_units(moved, source, target)
     logical = rows.view(-1, *moved.packed()).permute(0, *(axis + 1 for axis in moved.inverse()))
-    columns.view(-1, *moved.view).copy_(logical)
+    _copy(columns.view(-1, *moved.view), logical)
+
+
+def _copy(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Return nothing; write a strided source over a dense target of the same shape.
+
+    torch's inner loop runs along the target's last axes. On a CPU, where they are a few narrow elements, each of these
+    goes by itself, with a long axis in the inner loop: scales move in a fifth of the time.
+    """
+    inner: list[int] = []
+    while (
+        len(inner) < target.dim() - 1 and math.prod(inner) * target.shape[-1 - len(inner)] <= _NARROW // target.itemsize
+    ):
+        inner.insert(0, target.shape[-1 - len(inner)])
+    if target.device.type != "cpu" or math.prod(inner) < 2:
+        target.copy_(source)
+        return
+    for place in product(*map(range, inner)):
+        chosen = (..., *place)
+        target[chosen].copy_(source[chosen])
 
 
 def _in_units(moved: _Permute, source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

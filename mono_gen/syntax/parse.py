@@ -23,6 +23,7 @@ from mono_gen.syntax.source import Source, Span
 from mono_gen.syntax.words import LANGUAGE_WORDS
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+B?")
+_FIELD_CLAUSES = ("tile", "scale", "segments", "convert", "view", "attest", "gather")
 _ITEMS = "an item (`spec`, `arch`, `import`, `const`, `param`, `layout`, `record` or `struct`)"
 
 
@@ -154,6 +155,8 @@ def _syntax_error(
             "a name is wanted here",
             help=f"choose another name, `{word.text}_` for example",
         )
+    if _is_clause_without_brace(tokens, place):
+        return _clause_without_brace(source, tokens, place)
     lark = item_parser()
     words = expectation(lark, at)
     if found.text in CLOSING and "$END" in acceptable(at):
@@ -170,6 +173,23 @@ def _syntax_error(
         "not expected here",
         also=_enclosing(source, tokens[:place], found),
         help=f"did you mean `{near[0]}`?" if near else "",
+    )
+
+
+def _is_clause_without_brace(tokens: tuple[Lexeme, ...], place: int) -> bool:
+    """Return whether the token before the refused one begins a clause, right behind a field's `]`."""
+    return place >= 2 and tokens[place - 1].text in _FIELD_CLAUSES and tokens[place - 2].text == "]"
+
+
+def _clause_without_brace(source: Source, tokens: tuple[Lexeme, ...], place: int) -> Diagnostic:
+    word, bracket = tokens[place - 1], tokens[place - 2]
+    return Diagnostic(
+        "syntax-error",
+        Span(source, word.start, word.end),
+        f"expected `{{` before `{word.text}`: the clauses of a field stand in braces",
+        "outside the field's braces",
+        also=(Label(Span(source, bracket.start, bracket.end), "`{` is missing behind this"),),
+        help="write `{` behind the `]`, and `}` behind the last clause of the field",
     )
 
 

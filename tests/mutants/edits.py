@@ -20,7 +20,7 @@ class Block:
     fill: str
     splits: tuple[tuple[str, tuple[Part, ...]], ...]
     store: tuple[tuple[str, tuple[str, ...]], ...]  # label and digits
-    restated: tuple[str, ...]  # the `same as` clauses
+    restated: tuple[str, ...]  # the `same as` and `feeds` clauses
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def _block(name: str, axes: str, lines: list[str]) -> Block:
                 groups = [g.split() for g in rest.split("|")]
                 labelled = tuple((g[0], tuple(g[1:])) for g in groups if g[0] in ("tile", "lane", "byte"))
                 block = replace(block, store=labelled if labelled else (("", tuple(groups[0])),))
-            case "same":
+            case "same" | "feeds":
                 block = replace(block, restated=(*block.restated, line))
             case _:
                 raise AssertionError(f"{name}: no mutants are made of `{line}`")

@@ -260,4 +260,4 @@ def test_every_byte_of_a_large_tensor_is_hashed_in_a_file(
 
 
 def test_types_by_bytes_are_those_that_readers_may_not_know() -> None:
-    assert {FP4, E8M0} <= set(files._AS_BYTES)
+    assert {FP4, E8M0} <= set(files.AS_BYTES)

@@ -1,0 +1,1 @@
+"""What the tensors of a safetensors file are: their records, and the blind check on a sample. Needs torch."""
