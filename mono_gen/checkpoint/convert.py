@@ -32,11 +32,11 @@ from mono_gen.checkpoint.problems import WRONG_INPUT, Refused
 from mono_gen.checkpoint.reading import BLOCK_BYTES, Reader, memory_of, read_sources
 from mono_gen.checkpoint.target import Target
 from mono_gen.frozen import frozen
-from mono_gen.runtime.content import Running, sampled_above
+from mono_gen.runtime.content import Running, unread
 from mono_gen.runtime.errors import MonoUnsupported
 from mono_gen.write import replace_file
 
-CHUNK_BYTES = 16 << 20
+CHUNK_BYTES = 8 << 20
 """Items are converted together up to this many bytes: what caches hold, and what the allocator hands out again."""
 
 
@@ -172,7 +172,7 @@ def _convert(
         sources = read_sources(reader, job, share, first, count, buffers)
         names = (source.local for source in job.field.sources)
         try:
-            with sampled_above(0):  # the writer reads every byte
+            with unread():  # the writer reads every byte
                 loaded = job.field.loader.from_layer(SimpleNamespace(**dict(zip(names, sources, strict=True))))
         except MonoUnsupported as refusal:
             items = f", items from {first} on" if job.field.items and first else ""

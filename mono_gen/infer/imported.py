@@ -159,7 +159,7 @@ def _folded_equal(pattern: Pattern, heading: Heading) -> tuple[str, ...]:
         return ()
     return (
         f"{heading.axes[0]} is {parts} parts, one after another, as of experts: with a batch axis of {parts} in their "
-        f"place each part is {same[0].name} of {same[0].file}",
+        f"place each part is {same[0].name} of {same[0].file}{''.join(f', but {d}' for d in same[0].differences)}",
     )
 
 

@@ -17,8 +17,8 @@ from mono_gen.resolve.report import Report
 from mono_gen.resolve.specs import resolve_spec
 
 _TILES = (2, 3, 5)
-_TRIED = 520
-"""Extents up to which two layouts' legal sizes are compared: more than two tiles of 256."""
+_TRIED = 4097
+"""Extents up to which the legal sizes of two layouts with conditions of their own are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,13 @@ def _library() -> tuple[tuple[str, LayoutModel], ...]:
 
 
 def _is_same_map(one: LayoutModel, other: LayoutModel, widths: Sequence[int]) -> bool:
-    """Return whether two layouts have one map and one padding at every width: at tiles of several numbers."""
+    """Return whether two layouts have one map at every width where nothing is padded: at tiles of several numbers."""
     if len(one.axes) != len(other.axes) or not set(widths) <= set(other.widths):
         return False
     for width in widths:
         units = []
         for mine, theirs in zip(one.template.axes, other.template.axes, strict=True):
             pads = [a.pad_to.at(width) for a in (mine, theirs) if a.pad_to is not None]
-            if len(pads) == 1 or (pads and pads[0] != pads[1]):
-                return False
             units.append(lcm(mine.sized.at(width), theirs.sized.at(width), *pads))
         for turn in range(len(_TILES)):
             extents = tuple(
@@ -85,23 +83,39 @@ def _bound(model: LayoutModel, extents: tuple[int, ...], width: int) -> Layout |
 def _differences(one: LayoutModel, other: LayoutModel, widths: Sequence[int]) -> tuple[str, ...]:
     """Return what an importer of `other` gets that differs from `one`."""
     found = []
-    if one.template.has_pads and one.template.fill != other.template.fill:
+    pads = [{width: _pads(m, width) for width in widths} for m in (one, other)]
+    if pads[0] != pads[1]:
+        mine, theirs = (_pads_text(one, p[widths[0]]) for p in pads)
+        found.append(f"it pads {theirs}, and this one {mine}")
+    elif one.template.has_pads and one.template.fill != other.template.fill:
         fills = ["undefined" if m.template.fill is None else f"0x{m.template.fill:02X}" for m in (one, other)]
         found.append(f"its pads are {fills[1]}, and here {fills[0]}")
     for width in widths:
         at = f" of {width} bits" if len(widths) > 1 else ""
         for axis, name in enumerate(one.axes):
+            if pads[0][width][axis] != pads[1][width][axis]:
+                continue
             a, b = (_legal(m, width, axis, _reach(one, other, width, axis)) for m in (one, other))
-            if a != b and a and b:
+            if a != b:
                 said = "takes only" if set(b) < set(a) else "takes" if set(a) < set(b) else "takes other sizes:"
                 found.append(f"it {said} {name} {_listed(b)}{at}, here {_listed(a)}")
     return tuple(found)
 
 
+def _pads(model: LayoutModel, width: int) -> tuple[int | None, ...]:
+    """Return the multiple that each axis is padded to."""
+    return tuple(None if axis.pad_to is None else axis.pad_to.at(width) for axis in model.template.axes)
+
+
+def _pads_text(model: LayoutModel, pads: tuple[int | None, ...]) -> str:
+    """Return what is padded in words, the axes named as in `model`."""
+    return ", ".join(f"{name} to {pad}" for name, pad in zip(model.axes, pads, strict=True) if pad) or "nothing"
+
+
 def _reach(one: LayoutModel, other: LayoutModel, width: int, axis: int) -> range:
-    """Return the extents at which legal sizes are compared: enough tiles of both, and 16 at least."""
-    units = [m.template.axes[axis].sized.at(width) for m in (one, other)]
-    return range(1, min(_TRIED, max(17, 4 * lcm(*units) + 1)))
+    """Return the extents at which legal sizes are compared: some tiles of both, many where a `require` says more."""
+    tiles = 4 * lcm(*(m.template.axes[axis].sized.at(width) for m in (one, other)))
+    return range(1, max(17, _TRIED if one.rules or other.rules else 0, tiles + 1))
 
 
 def _legal(model: LayoutModel, width: int, axis: int, tried: range) -> list[int]:
@@ -128,6 +142,8 @@ def _some_legal(model: LayoutModel, width: int) -> tuple[int, ...] | None:
 
 def _listed(extents: list[int]) -> str:
     """Return legal extents in words: `multiples of 32`, or the first few."""
+    if not extents:
+        return "no size that was tried"
     first = extents[0]
     if extents == [first * n for n in range(1, len(extents) + 1)]:
         return f"multiples of {first}" if first > 1 else "of any size"

@@ -46,6 +46,8 @@ def line_function(
     if not found:
         at = f", line {number}," if number is not None else ""
         raise CannotRun(f"'{path}'{at} has no view(...).permute(...); name a function as FILE.py:FUNCTION")
+    if len(found) > 1 and number is not None:
+        raise CannotRun(f"line {number} of '{path}' has {len(found)} views with a permute: give each a line of its own")
     if len(found) > 1:
         places = ", ".join(str(line.number) for line in found[:12])
         raise CannotRun(f"'{path}' has {len(found)} lines with a view and a permute ({places}): name one as FILE:LINE")

@@ -40,7 +40,7 @@ def load(
     """
     path = Path(header) if header is not None else generated_folder() / "minimax_m3.hpp"
     build = Build(backend, path, struct, tuple(defines), maps=maps)
-    return Kernels(backend, Library(build_library(build)))
+    return Kernels(backend, path, Library(build_library(build)))
 
 
 class Kernels:
@@ -54,8 +54,9 @@ class Kernels:
     compiled for or a tensor is not what the stage takes, and KernelFault where a launch fails.
     """
 
-    def __init__(self, backend: str, library: Library) -> None:
+    def __init__(self, backend: str, header: Path, library: Library) -> None:
         self.backend = backend
+        self.header = header
         self.library = library
         self.subject = f"mono kernels ({backend})"
         self._tables: WeakKeyDictionary[Any, tuple[torch.Tensor, tuple[int, ...]]] = WeakKeyDictionary()

@@ -142,15 +142,19 @@ def _lanes(model: LayoutModel, extents: tuple[int, ...], bits: int) -> _Lanes:
 def _first_difference(lanes: _Lanes, taken: Taken, wave: int = 0) -> _Difference | None:
     """Return the first place, lane by lane, at which a wave does not hold what the instruction takes.
 
-    A wave's tile begins at its first element; each byte of a lane's scales has a tile of its own, beginning there.
+    A wave's tile begins at its first element; each byte of a lane's scales has a tile of its own, beginning there. The
+    places of a lane are looked at in the first wave: they are the same in all.
     """
     unit = taken.held.elements
     first = lanes.at(wave * LANES, 0)
-    places = [(0, e) for e in range(1 if taken.is_scale else lanes.held)] + [(lane, 0) for lane in range(1, LANES)]
+    held = [taken.held.held(0, e) for e in range(unit)]
+    places = [(0, e) for e in range(1 if taken.is_scale or wave else lanes.held)] + [
+        (lane, 0) for lane in range(1, LANES)
+    ]
     differing: _Difference | None = None
     agreed = 0
     for lane, element in places:
-        row, k = taken.held.held(lane, element % unit)
+        row, k = held[element % unit] if lane == 0 else taken.held.held(lane, 0)
         takes = (first[0] + row, first[1] + k + element // unit * taken.held.extents[1])
         has = lanes.at(wave * LANES + lane, element) if wave * LANES + lane < lanes.count else None
         agreed += has == takes

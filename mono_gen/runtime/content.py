@@ -8,6 +8,7 @@ of 2^-64 where they are unlike. It is no defence against somebody who wants to b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,17 +21,20 @@ from mono_gen.frozen import frozen
 SAMPLE_ABOVE_BYTES = 64 << 20
 """CPU tensors above this are sampled: reading them whole takes seconds a layer."""
 
-_sample_above: ContextVar[int | None] = ContextVar("sample_above", default=None)
+_unread: ContextVar[bool] = ContextVar("unread", default=False)
 
 
 @contextmanager
-def sampled_above(nbytes: int) -> Iterator[None]:
-    """Return a context in which CPU tensors above this are sampled: for callers who read every byte themselves."""
-    token = _sample_above.set(nbytes)
+def unread() -> Iterator[None]:
+    """Return a context in which fingerprints read no byte: for callers who read all of them, and keep no tensor.
+
+    A tensor that is kept all the same is refused when its content is compared: it has another fingerprint.
+    """
+    token = _unread.set(True)
     try:
         yield
     finally:
-        _sample_above.reset(token)
+        _unread.reset(token)
 
 
 SAMPLES_AN_ITEM = 64
@@ -40,13 +44,13 @@ SAMPLE_WORDS = 64
 _CHUNK_WORDS = 1 << 15
 """Words hashed together: what one CPU thread works through without waking others."""
 
-_DEVICE_CHUNKS = 128
-"""Chunks that a device hashes in one launch."""
+_LAUNCH_CHUNKS = 128
+"""Chunks that a device hashes in one launch; their sums are carried into each other together."""
 
 _KEY = -7046029254386353131  # odd, 2^64 / golden ratio
 _MULTIPLIER = -4417276706812531889  # odd
 _CARRY = 6364136223846793005  # odd
-_LOW = (1 << 32) - 1
+_UPPER = 1 if sys.byteorder == "little" else 0  # the place of a word's upper half among its two
 
 
 @frozen
@@ -68,10 +72,11 @@ def fingerprint(t: torch.Tensor, items: int = 1, *, sampled: bool | None = None)
     sampled: samples of every item, or every byte; None: every byte, but for CPU tensors above 64 MiB.
     Law:     tests/runtime/test_content.py
     """
+    if _unread.get():
+        return Fingerprint(torch.zeros((), dtype=torch.int64, device=t.device), True)
     flat = t.detach().view(-1).view(torch.uint8)
     if sampled is None:
-        above = _sample_above.get()
-        sampled = t.device.type == "cpu" and t.nbytes > (SAMPLE_ABOVE_BYTES if above is None else above)
+        sampled = t.device.type == "cpu" and t.nbytes > SAMPLE_ABOVE_BYTES
     body = flat.numel() // 8 * 8
     if sampled:
         return Fingerprint(_sampled(flat[:body], items), True)
@@ -156,31 +161,37 @@ def _whole(words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Ten
     chunks = words.numel() // _CHUNK_WORDS
     whole, rest = words[: chunks * _CHUNK_WORDS].view(chunks, _CHUNK_WORDS), words[chunks * _CHUNK_WORDS :]
     keys = _keys(words.device)
-    step = 1 if words.device.type == "cpu" else _DEVICE_CHUNKS
+    step = 1 if words.device.type == "cpu" else _LAUNCH_CHUNKS
     x = torch.empty(min(step, max(chunks, 1)), _CHUNK_WORDS, dtype=torch.int64, device=words.device)
-    shifted = torch.empty_like(x)
-    for start in range(0, chunks, step):
-        part = whole[start : start + step]
-        sums = _mix(part, keys, x[: part.shape[0]], shifted[: part.shape[0]]).sum(-1)
-        total = total * _wrapped(_CARRY ** part.shape[0]) + (sums * _carries(words.device)[-part.shape[0] :]).sum()
+    sums = torch.empty(min(_LAUNCH_CHUNKS, chunks), dtype=torch.int64, device=words.device)
+    for start in range(0, chunks, _LAUNCH_CHUNKS):
+        count = min(_LAUNCH_CHUNKS, chunks - start)
+        for at in range(0, count, step):
+            part = whole[start + at : start + min(at + step, count)]
+            torch.sum(_mix(part, keys, x[: part.shape[0]]), -1, out=sums[at : at + part.shape[0]])
+        total = total * _wrapped(_CARRY**count) + (sums[:count] * _carries(words.device)[-count:]).sum()
     if rest.numel():
         total = total * _CARRY + _mixed(rest, keys[:, : rest.numel()]).sum()
     return total
 
 
-def _mix(words: torch.Tensor, keys: torch.Tensor, x: torch.Tensor, shifted: torch.Tensor) -> torch.Tensor:
-    """Return the hash of each word under its two keys, in x; `shifted` is scratch. One to one for given keys."""
+def _mix(words: torch.Tensor, keys: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return the hash of each word under its two keys, in x. One to one for given keys.
+
+    Twice, the upper half of a word is mixed into the lower one: w ^= w >> 32, the shift being unsigned.
+    """
+    halves = x.view(torch.int32)
+    upper, lower = halves[..., _UPPER::2], halves[..., 1 - _UPPER :: 2]
     torch.bitwise_xor(words, keys[0], out=x)
-    torch.bitwise_right_shift(x, 32, out=shifted)  # copies the sign: masked, or a word and its complement were one
-    x.bitwise_xor_(shifted.bitwise_and_(_LOW)).mul_(keys[1])
-    torch.bitwise_right_shift(x, 32, out=shifted)
-    return x.bitwise_xor_(shifted.bitwise_and_(_LOW))
+    lower.bitwise_xor_(upper)
+    x.mul_(keys[1])
+    lower.bitwise_xor_(upper)
+    return x
 
 
 def _mixed(words: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     """Return the hash of each word under its two keys."""
-    x = torch.empty_like(words)
-    return _mix(words, keys, x, torch.empty_like(words))
+    return _mix(words, keys, torch.empty(words.shape, dtype=torch.int64, device=words.device))
 
 
 def _sampled(flat: torch.Tensor, items: int) -> torch.Tensor:
@@ -197,7 +208,7 @@ def _sampled(flat: torch.Tensor, items: int) -> torch.Tensor:
     item_bytes = flat.numel() // items
     aligned = item_bytes % 8 == 0 and flat.storage_offset() % 8 == 0 and flat.data_ptr() % 8 == 0
     rows = flat[: items * item_bytes].view(items, item_bytes)
-    step = min(max(_CHUNK_WORDS // index.numel(), 1), _DEVICE_CHUNKS)
+    step = min(max(_CHUNK_WORDS // index.numel(), 1), _LAUNCH_CHUNKS)
     for start in range(0, items, step):
         part = rows[start : start + step]
         if aligned:
@@ -222,7 +233,7 @@ def _keys(device: torch.device) -> torch.Tensor:
 @lru_cache(maxsize=8)
 def _carries(device: torch.device) -> torch.Tensor:
     """Return what the sums of a launch's chunks are multiplied by: the last by 1, each before by one carry more."""
-    powers = [_wrapped(_CARRY**n) for n in reversed(range(_DEVICE_CHUNKS))]
+    powers = [_wrapped(_CARRY**n) for n in reversed(range(_LAUNCH_CHUNKS))]
     with torch.inference_mode(False):
         host = torch.tensor(powers, dtype=torch.int64, device="cpu", pin_memory=device.type == "cuda")
         return host.to(device, non_blocking=True)

@@ -30,7 +30,12 @@ layout t(set, json) {
     split json = J b:8
     store tile set J | lane b
 }
+layout halves(row, k) {
+    split k = K half:2 g:2 b:8
+    store tile row K | lane g | byte half b
+}
 struct S(layer) {
+    y : fp4_e2m1[4, 32] { tile halves  convert fp4_e2m1 row_major layer.y }
     x : uint8[4, 16] { tile t  convert uint8 row_major layer.x }
 }
 """
@@ -98,6 +103,7 @@ QUESTIONS = {
     "pad between": ("tests/generated/specs/corners.layout", "apart_s", "--byte", "1276", "--json"),
     "lane as text": ("minimax_m3", "s13", "--lane", "5", "--tile", "1,2"),
     "byte as text": ("minimax_m3", "w13", "--byte", "23593499"),
+    "of both specs": ("tests/generated/specs/corners.layout", "w", "--n", "3", "--row", "1", "--k", "2", "--json"),
     "pad as text": ("tests/generated/specs/corners.layout", "Derived.s", "--byte", "6626"),
     "open dim as text": ("minimax_m3", "index_cache", "--blocks", "123456", "--row", "1", "--k", "2"),
     "last of E as text": ("minimax_m3", "w13", "--e", "128", "--row", "1", "--k", "2"),
@@ -187,6 +193,8 @@ def test_json_of_wide_elements_scales_lanes_and_other_sizes(answers: dict[str, R
     assert runs == [(0, first, {"row": 17, "k": 272}, 16), (16, first + 16, {"row": 17, "k": 336}, 16)]
     data = answers["lane of an expert"].data()
     assert (data["e"], data["byte"], len(data["holds"])) == (3, 3 * 1536 * 192 + 5 * 4, 4)
+    data = answers["of both specs"].data()  # the imported spec has a `w`, too
+    assert (data["spec"], data["struct"], data["extents"]["row"]) == ("corners", "Derived", 32)
     data = answers["other sizes"].data()
     assert data["extents"] == {"row": 6144, "k": 4096}
     assert data["byte"] == reference.byte_offset("shuffle_16x16", (17, 70), (6144, 4096), 8)
@@ -236,11 +244,12 @@ def test_wrong_specs_and_axes_named_like_options(tmp_path: Path) -> None:
     (tmp_path / "wrong.layout").write_text(WRONG)
     (tmp_path / "named.layout").write_text(NAMED)
     (tmp_path / "a.layout").write_text(NAMED.replace("spec named", "spec a"))
-    wrong, data, named = run_all(
+    wrong, data, named, lane = run_all(
         [
             ("where", "wrong.layout", "x", "--byte", "0"),
             ("where", "wrong.layout", "x", "--byte", "0", "--json"),
             ("where", "named.layout", "x", "--at", "set=2,json=9", "--json"),
+            ("where", "named.layout", "y", "--lane", "1", "--json"),
         ],
         tmp_path,
         tmp_path,
@@ -250,3 +259,5 @@ def test_wrong_specs_and_axes_named_like_options(tmp_path: Path) -> None:
     assert data.code == 1
     assert json.loads(data.out)[0]["code"] == "digit-dropped"
     assert named.data()["byte"] == 2 * 16 + 9
+    runs = [(run["lane_byte"], run["byte"], run["first"]["k"], run["last"]["k"]) for run in lane.data()["holds"]]
+    assert runs == [(0, 8, 8, 15), (4, 12, 24, 31)]

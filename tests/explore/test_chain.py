@@ -11,6 +11,7 @@ from mono_gen.explore.where import at_byte, checked_lane, lane_spots, locate
 from tests.explore.test_where import CORNERS, MINIMAX, lengths, points, tensors
 
 _WORDS = re.compile(r"[A-Za-z_`]\w*`?")
+_REST = re.compile(r"(\d+) / (\d+) = (\d+) rest (\d+)")
 _EQUATION = re.compile(r"((?:\d+ *[*/%+-] *)+\d+) *= *(\d+)")
 
 NAMES = [(MINIMAX, name) for name in tensors(MINIMAX) if name.startswith("Sparse")]
@@ -22,6 +23,7 @@ def equations(rows: list[tuple[str, str]]) -> list[tuple[str, int, int]]:
     found = []
     for name, text in rows:
         if name not in ("source", "serves"):
+            found += [(f"{a} / {b}", int(b) * int(c) + int(d), int(a)) for a, b, c, d in _REST.findall(text)]
             plain = " ".join(_WORDS.sub(" ", text.partition("(aiter")[0]).split())
             found += [
                 (left, int(eval(left.replace("/", "//"))), int(right)) for left, right in _EQUATION.findall(plain)

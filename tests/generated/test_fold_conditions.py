@@ -16,7 +16,7 @@ from mono_gen.algebra.template import bind, smallest_extents
 from mono_gen.plan.layouts import is_legal, legal_extents
 from mono_gen.plan.model import SpecPlan
 from tests.generated.dump import LayoutCase, Numbers, Part, constant_part, loops, run_parts
-from tests.generated.headers import compiled
+from tests.generated.headers import compiled, must_compile
 
 SPECS = ("aiter", "minimax_m3", "corners")
 WIDTHS = (4, 8)
@@ -208,6 +208,22 @@ def test_folds_of_every_kind_of_tensor_are_its_offsets(header_folder: Path) -> N
     assert [what for what, numbers, expected in found if list(numbers) != list(expected)] == []
 
 
+def test_folds_where_one_tile_or_one_dword_is_all(header_folder: Path) -> None:
+    checks = """#include "aiter.hpp"
+#include "minimax_m3.hpp"
+using namespace mono;
+using Dword = aiter::wave_fold<aiter::e8m0_tiles<32, 8, 8>, 16, 4, 1, 64>;
+static_assert(Dword::kSelectRows == 2 && Dword::kSelectChunks == 2 && Dword::kStepChunks == 1 && Dword::kStep == 2);
+static_assert(Dword::dword(1, 1) == 0 && Dword::select(1, 1) == 3 && Dword::uniform(1, 1) == 3);
+using Tile = aiter::wave_fold<aiter::shuffle_16x16<16, 64, 8>, 16, 64, 16, 64>;
+static_assert(Tile::kStepChunks == 1 && Tile::kStep == 0 && Tile::uniform(0, 0) == 0 && Tile::lane(63) == 1008);
+using Halves = minimax_m3::row_fold<minimax_m3::g_in, 6144, 3072>;
+static_assert(Halves::kAlignBytes == 256 && Halves::kStep == 0 && Halves::lane(1) == 6144 && Halves::lane(2) == 0);
+"""
+    (header_folder / "one_tile.cpp").write_text(checks)
+    must_compile(["g++", "-std=c++17", "-fsyntax-only", "one_tile.cpp"], header_folder)
+
+
 def test_folds_of_one_axis(header_folder: Path) -> None:
     """`vec` is n = h:2 N b:4 stored N h b: 4 elements lie together; a run-time axis has tiles without end."""
     checks = """#include "corners.hpp"
@@ -232,8 +248,7 @@ using Unknown = corners::row_fold<corners::k, 64>;
 static_assert(Unknown::uniform(3) + Unknown::lane(5) == corners::k::offset(197) && Unknown::kStep == 256);
 """
     (header_folder / "one_axis.cpp").write_text(checks)
-    done = compiled(["g++", "-std=c++17", "-fsyntax-only", "one_axis.cpp"], header_folder)
-    assert done.returncode == 0, done.stderr
+    must_compile(["g++", "-std=c++17", "-fsyntax-only", "one_axis.cpp"], header_folder)
 
 
 REFUSED = {

@@ -44,6 +44,13 @@ def k_outermost(x: torch.Tensor) -> torch.Tensor:
     return x.view(rows // 16, 16, k // 32, 2, 16).permute(2, 0, 3, 1, 4).contiguous()
 
 
+def tile_16x16_of_many(x: torch.Tensor) -> torch.Tensor:
+    """A1 with a condition that only large k meet."""
+    if x.shape[1] % 2048:
+        raise ValueError("k % 2048")
+    return tile_16x16(x)
+
+
 def a_tiles(x: torch.Tensor) -> torch.Tensor:
     """S15: tiles of 16 rows by 128 k, a lane holding two pieces that lie 64 k apart."""
     rows, k = x.shape

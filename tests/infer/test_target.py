@@ -34,7 +34,8 @@ The kernel wants w.view(N // 16, 16, K // 32, 2,
     16).permute(0, 2, 3, 1, 4).contiguous(), its scales
 s.view(x.shape[0] // 32, 2, 16, x.size(1) // 8, 2, 4).permute((0, 3, 5, 2, 4, 1)), and
 e.reshape(-1, N/16, 16, K/P, P).transpose(2, 3) for experts; in bytes
-b.view(row/16, 16, k/16B, 16B).permute(0, 2, 1, 3). This is wrong: f.view(N + 1, K).permute(1, 0).
+b.view(row/16, 16, k/16B, 16B).permute(0, 2, 1, 3).
+Two on one line: f.view(N, K).permute(1, 0), f.view(N, K).permute(0, 1).
 """
 
 
@@ -100,7 +101,8 @@ def test_a_line_with_a_view_and_a_permute_is_a_function() -> None:
         ("packers.py:NUMBER", {}, "'NUMBER' of 'packers.py' is of type int"),
         ("packers.py:tiles", {}, "give it as --arg rows=..."),
         ("packers.py:tiles", {"rows": 8, "row": 1}, "unexpected keyword argument 'row'"),
-        ("notes.txt", {}, r"has 5 lines .*\(1, 3, 4, 5, 5\): name one as FILE:LINE"),
+        ("notes.txt", {}, r"has 6 lines .*\(1, 3, 4, 5, 6, 6\): name one as FILE:LINE"),
+        ("notes.txt:6", {}, "line 6 of 'notes.txt' has 2 views with a permute"),
         ("notes.txt:2", {}, "line 2, has no view"),
         ("one.txt", {"M": 3}, "--arg M: line 1 of 'one.txt' names only N, K"),
         ("notes.txt:4", {}, "names the extents N, K, P, and --shape has 2"),
@@ -134,7 +136,7 @@ def test_arguments_are_literals() -> None:
 def test_dtypes_have_torch_s_names_and_the_language_s() -> None:
     assert find_dtype("torch.bfloat16") == find_dtype("bf16") == torch.bfloat16
     assert find_dtype("e8m0") == torch.float8_e8m0fnu
-    with pytest.raises(CannotRun, match="did you mean bf16?"):
+    with pytest.raises(CannotRun, match=r"did you mean bf16\?"):
         find_dtype("bf61")
 
 

@@ -70,6 +70,12 @@ void a_wave_returns_before_a_barrier() {
     wave::barrier();  // [returned wave: barrier]
 }
 
+void a_wave_meets_one_barrier_less() {
+    for (int i = 0; i < (wave_index() == 4 ? 2 : 3); ++i) {
+        wave::barrier();  // [one less: barrier]
+    }
+}
+
 void barriers_at_two_sites() {
     if (wave_index() < 3) {
         wave::barrier();  // [two barriers: first]
@@ -251,6 +257,7 @@ const std::map<std::string, void (*)()> kCases = {
     {"return_before_a_wave_operation", return_before_a_wave_operation},
     {"return_before_a_barrier", return_before_a_barrier},
     {"a_wave_returns_before_a_barrier", a_wave_returns_before_a_barrier},
+    {"a_wave_meets_one_barrier_less", a_wave_meets_one_barrier_less},
     {"barriers_at_two_sites", barriers_at_two_sites},
     {"not_uniform", not_uniform},
     {"uniform_nowhere", uniform_nowhere},

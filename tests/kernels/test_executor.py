@@ -86,6 +86,7 @@ REPORTS = {
     "block 0,0 wave 1",
     "a_wave_returns_before_a_barrier": "wave 0 returned; waves 1-7 wait at barrier, [returned wave: barrier]; "
     "block 0,0",
+    "a_wave_meets_one_barrier_less": "waves 0-3, 5-7 wait at barrier, [one less: barrier]; wave 4 returned; block 0,0",
     "barriers_at_two_sites": "waves 0-2 wait at barrier, [two barriers: first]; "
     "waves 3-7 at barrier, [two barriers: second]; block 0,0",
     "not_uniform": "uniform, [not uniform]: lanes 0-3 hold -1; lanes 4-63 hold 8; block 0,0 wave 0",
@@ -98,7 +99,12 @@ REPORTS = {
     "write_before_the_lds": "wrote past the LDS: byte -4 of 4096; block 0,0",
     "launch_in_a_kernel": "a kernel can not launch another; block 0,0 wave 0",
 }
-OF_A_BLOCK = ("return_before_a_barrier", "a_wave_returns_before_a_barrier", "barriers_at_two_sites")
+OF_A_BLOCK = (
+    "return_before_a_barrier",
+    "a_wave_returns_before_a_barrier",
+    "a_wave_meets_one_barrier_less",
+    "barriers_at_two_sites",
+)
 
 
 @pytest.mark.parametrize("case", REPORTS)

@@ -131,7 +131,7 @@ SMALL = """layout mxfp8_a_tiles_small(row, k) {
 
 
 def edited(mutant: Mutant) -> str:
-    """Return the spec with the mutant's edit, and without restatements, which would refuse it."""
+    """Return the spec with the mutant's edit, and without the clauses that would refuse it."""
     start = SPEC.index(mutant.after)
     at = SPEC.index(mutant.old, start)
     text = SPEC[:at] + mutant.new + SPEC[at + len(mutant.old) :]
@@ -139,7 +139,7 @@ def edited(mutant: Mutant) -> str:
         text = text.replace("struct SparseMoeLayer(layer)", SMALL + "\nstruct SparseMoeLayer(layer)", 1)
         doc = "## Everything the layer kernel reads for one sparse-attention MoE layer.\n"
         text = text.replace(doc, "")
-    return "\n".join(line for line in text.splitlines() if not line.strip().startswith("same as"))
+    return "\n".join(line for line in text.splitlines() if not line.strip().startswith(("same as", "feeds ")))
 
 
 def ids_of(folder: Path, text: str, overrides: dict[str, int]) -> Ids:

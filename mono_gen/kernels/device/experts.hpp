@@ -59,6 +59,7 @@ struct Mx {
     }
 
     static MONO_DEVICE void load(Quad (&w)[kCount], const Byte* weights, int rg, int chunk) {
+        MONO_UNROLL
         for (int i = 0; i < kCount; ++i) {
             const Byte* tile = weights + Fold::uniform(rg, kHalves * chunk + i / kPieces);
             w[i] = load_weights<Quad>(tile, Fold::lane(piece_lane(i % kPieces)));
@@ -67,6 +68,7 @@ struct Mx {
 
     // Of two 16-row groups and two chunks: `rg` and `chunk` are the first, and even.
     static MONO_DEVICE void load_scales(unsigned (&s)[kScales<kType>], const Byte* scales, int rg, int chunk) {
+        MONO_UNROLL
         for (int i = 0; i < kScales<kType>; ++i) {
             s[i] = load_weights<unsigned>(scales + ScaleFold::dword(rg, chunk), ScaleFold::lane(scale_lane<kType>(i)));
         }
@@ -109,9 +111,12 @@ struct UpPair {
     MONO_DEVICE void load(const Byte* weights, const Byte* scales, int block, int half, int chunk) {
         constexpr int kUp = static_cast<int>(M::W::kBegin_up / 16);
         static_assert(M::W::kBegin_up % 32 == 0 && M::W::kBegin_gate == 0, "up_gate: a scale dword's rows are gate or up");
+        MONO_UNROLL
         for (int part = 0; part < 2; ++part) {
             const int rg = kUp * part + 2 * block;
+            MONO_UNROLL
             for (int h = 0; h < kHalvesOfGroup; ++h) {
+                MONO_UNROLL
                 for (int c = 0; c < 2; ++c) M::load(w[part][h][c], weights, rg + half + h, chunk + c);
             }
             M::load_scales(s[part], scales, rg, chunk);
@@ -124,6 +129,17 @@ struct UpPair {
         using Fold = typename M::ScaleFold;
         multiply_mx<kE, Fold::select(kHalf, 0)>(tile, w[part][h][0], s[part], rows, 128 * chunk);
         multiply_mx<kE, Fold::select(kHalf, 1)>(tile, w[part][h][1], s[part], rows, 128 * (chunk + 1));
+    }
+
+    // The same where a group has one half, which is not known when it is compiled: the scale's byte is moved down.
+    MONO_DEVICE void multiply_half(Tile& tile, int part, int half, const LdsRows& rows, int chunk) const {
+        using Fold = typename M::ScaleFold;
+        MONO_UNROLL
+        for (int c = 0; c < 2; ++c) {
+            unsigned scale[kScales<M::kElements>];
+            for (int i = 0; i < kScales<M::kElements>; ++i) scale[i] = s[part][i] >> 8 * Fold::select(half, c);
+            multiply_mx<M::kElements, 0>(tile, w[part][0][c], scale, rows, 128 * (chunk + c));
+        }
     }
 };
 
@@ -142,8 +158,10 @@ MONO_DEVICE void up_gate(UpShared& lds, const Arguments& args, const Byte* weigh
     const int split = group % kSplits, half = group / kSplits * kHalvesOfGroup;
     const int first = 2 * kChunkPairs * split;
 
-    UpPair<M> pairs[kChunkPairs];
-    for (int p = 0; p < kChunkPairs; ++p) pairs[p].load(weights, scales, block, half, first + 2 * p);
+    constexpr int kAhead = kPairsAhead<M::kElements> < kChunkPairs ? kPairsAhead<M::kElements> : kChunkPairs;
+    UpPair<M> pairs[kAhead];
+    MONO_UNROLL
+    for (int p = 0; p < kAhead; ++p) pairs[p].load(weights, scales, block, half, first + 2 * p);
 
     constexpr int kBlocks = kHidden / 32;
     for (int i = thread; i < tokens * kBlocks; i += kThreads) {
@@ -155,17 +173,19 @@ MONO_DEVICE void up_gate(UpShared& lds, const Arguments& args, const Byte* weigh
 
     const LdsRows rows = {lds.rows[0], kPitch, lds.scales[0], kScalePitch, tokens, mask};
     Tile tiles[2][kHalvesOfGroup];
+    MONO_UNROLL
     for (int p = 0; p < kChunkPairs; ++p) {
+        UpPair<M>& pair = pairs[p % kAhead];
+        MONO_UNROLL
         for (int part = 0; part < 2; ++part) {
             if constexpr (kHalvesOfGroup == 2) {
-                pairs[p].template multiply<0>(tiles[part][0], part, 0, rows, first + 2 * p);
-                pairs[p].template multiply<1>(tiles[part][1], part, 1, rows, first + 2 * p);
-            } else if (half == 0) {
-                pairs[p].template multiply<0>(tiles[part][0], part, 0, rows, first + 2 * p);
+                pair.template multiply<0>(tiles[part][0], part, 0, rows, first + 2 * p);
+                pair.template multiply<1>(tiles[part][1], part, 1, rows, first + 2 * p);
             } else {
-                pairs[p].template multiply<1>(tiles[part][0], part, 0, rows, first + 2 * p);
+                pair.multiply_half(tiles[part][0], part, half, rows, first + 2 * p);
             }
         }
+        if (p + kAhead < kChunkPairs) pair.load(weights, scales, block, half, first + 2 * (p + kAhead));
     }
     wave::barrier();  // the rows are done with: their LDS holds the parts now
     for (int part = 0; part < 2; ++part) {
@@ -205,7 +225,6 @@ constexpr int kRows = 32;
 constexpr int kGroupsOfHalf = kGroups / 2;  // groups that share the units, for each 16 rows of a block
 constexpr int kDownParts = kGroupsOfHalf * kPartsOfGroup;
 constexpr int kDownChunks = kInter / 128;
-constexpr int kAhead = 6;  // units whose weights are under way at once
 static_assert(kInter % 128 == 0, "down: whole chunks");
 
 struct DownShared {
@@ -245,6 +264,7 @@ MONO_DEVICE void down(DownShared& lds, const Arguments& args, const void* weight
     const int rg = 2 * block + half;
     const int units = wave::uniform(lds.routes.count) * kDownChunks;
 
+    constexpr int kAhead = kUnitsAhead<M::kElements>;  // whose weights are under way at once
     Tile sum;
     for (int base = group; base < units; base += kAhead * kGroupsOfHalf) {
         Quad w[kAhead][M::kCount];

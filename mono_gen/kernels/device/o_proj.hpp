@@ -46,7 +46,9 @@ MONO_GLOBAL void mono_o_proj_kernel(const OProjArguments args) {
 
     const Byte* weights = at(args.w_o, OFold::uniform(rg, 2 * group * kPairs));
     Quad w[kPairs][2][kPieces];
+    MONO_UNROLL
     for (int c = 0; c < 2 * kPairs; ++c) {
+        MONO_UNROLL
         for (int i = 0; i < kPieces; ++i) 
             w[c / 2][c % 2][i] = load_weights<Quad>(weights + c * OFold::kStep, OFold::lane(piece_lane(i)));
     }
@@ -76,6 +78,7 @@ MONO_GLOBAL void mono_o_proj_kernel(const OProjArguments args) {
 
     const LdsRows rows = {lds.rows[0], kPitch, nullptr, 0, tokens, (1u << tokens) - 1u};
     Tile tile;
+    MONO_UNROLL
     for (int p = 0; p < kPairs; ++p) multiply_fp8_pair(tile, w[p][0], w[p][1], rows, 128 * (group * kPairs + p));
     store_tile(tile, lds.parts[half][own_part(group)]);
     wave::barrier();

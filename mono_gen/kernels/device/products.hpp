@@ -33,8 +33,10 @@ struct LdsRows {
 
 }  // namespace mono
 
-#if defined(MONO_CUDA) || defined(MONO_HOST_WAVE32) || defined(MONO_DOT)
+#if defined(MONO_HOST_WAVE32) || defined(MONO_DOT)
 #include "products_dot.hpp"
+#elif defined(MONO_CUDA)
+#include "products_mma.hpp"
 #else
 #include "products_mfma.hpp"
 #endif

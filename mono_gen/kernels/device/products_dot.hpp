@@ -17,6 +17,10 @@ constexpr int kPieces = 1;
 // Of fp8, a lane's two pieces lie in two blocks, and neither need be the one that the MFMA takes a scale of.
 template <Elements kElements>
 constexpr int kScales = kElements == Elements::fp8 ? 2 : 1;
+template <Elements kElements>
+constexpr int kPairsAhead = 1;
+template <Elements kElements>
+constexpr int kUnitsAhead = 2;
 
 MONO_DEVICE int group_lane() { return wave::thread() % kGroup; }
 MONO_DEVICE int piece_lane(int) { return group_lane(); }

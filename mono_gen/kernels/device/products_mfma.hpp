@@ -13,6 +13,11 @@ constexpr int kPartsOfGroup = 1;
 constexpr int kPieces = 1;
 template <Elements kElements>
 constexpr int kScales = 1;
+// How many pairs of chunks of up_gate, and units of down, a group has under way: all of the pairs.
+template <Elements kElements>
+constexpr int kPairsAhead = 64;
+template <Elements kElements>
+constexpr int kUnitsAhead = 6;
 
 MONO_DEVICE int piece_lane(int) { return lane_index(); }
 template <Elements kElements>

@@ -69,7 +69,9 @@ MONO_GLOBAL void mono_qkv_kernel(const QkvArguments args) {
     // The weights first: they are on their way while the norm is worked out.
     const Byte* weights = at(args.w_qkv, QkvFold::uniform(rg, group * kChunks));
     Quad w[kChunks][kPieces];
+    MONO_UNROLL
     for (int c = 0; c < kChunks; ++c) {
+        MONO_UNROLL
         for (int i = 0; i < kPieces; ++i) w[c][i] = load_weights<Quad>(weights + c * QkvFold::kStep, QkvFold::lane(piece_lane(i)));
     }
 
@@ -97,6 +99,7 @@ MONO_GLOBAL void mono_qkv_kernel(const QkvArguments args) {
 
     const LdsRows rows = {lds.rows[0], kPitch, nullptr, 0, tokens, (1u << tokens) - 1u};
     Tile tile;
+    MONO_UNROLL
     for (int c = 0; c < kChunks; ++c) multiply_fp8(tile, w[c], rows, 64 * (group * kChunks + c));
     store_tile(tile, lds.parts[own_part(group)]);
     wave::barrier();

@@ -48,6 +48,7 @@ MONO_GLOBAL void mono_logits_kernel(const LogitsArguments args) {
     const int expert = kExperts * wave::block_x() + group;
 
     Quad w[kSteps];
+    MONO_UNROLL
     for (int i = 0; i < kSteps; ++i) {
         w[i] = load_weights<Quad>(at(args.gate, GateFold::uniform(expert, i)), GateFold::lane(thread % kLanes));
     }
@@ -69,6 +70,7 @@ MONO_GLOBAL void mono_logits_kernel(const LogitsArguments args) {
     wave::barrier();
 
     float sum = 0.0f;
+    MONO_UNROLL
     for (int i = 0; i < kSteps; ++i) {
         float x[8], g[8];
         widen(load16(lds.xn, 16u * static_cast<unsigned>(kLanes * i + thread % kLanes)), x);
