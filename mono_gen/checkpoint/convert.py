@@ -36,7 +36,7 @@ from mono_gen.runtime.content import Running, unread
 from mono_gen.runtime.errors import MonoUnsupported
 from mono_gen.write import replace_file
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 16 << 20
 """Items are converted together up to this many bytes: what caches hold, and what the allocator hands out again."""
 
 

@@ -13,6 +13,7 @@ from mono_gen.checkpoint.target import Field, Target
 from mono_gen.frozen import frozen
 from mono_gen.model import ConditionModel
 from mono_gen.runtime.conditions import holds
+from mono_gen.runtime.files import KEY
 
 _SHOWN = 20  # a name that is wrong is so in every layer
 
@@ -34,6 +35,9 @@ def plan_work(checkpoint: Checkpoint, target: Target, names: Map, share: Share, 
 
     Raises: Refused, with every tensor that is missing or not as the struct says.
     """
+    records = [name for name, shard in checkpoint.shards.items() if KEY in shard.metadata]
+    if records:
+        raise Refused(str(checkpoint.folder), [f"converted already: {records[0]} has mono-gen's records"], WRONG_INPUT)
     prefix, there = _layers(checkpoint, names)
     chosen = tuple(there if layers is None else layers)
     having = f" with {' and '.join(names.having)}" if names.having else ""

@@ -51,18 +51,25 @@ class Journal:
         self.done[name] = done
 
     def finish(self) -> None:
-        """Note that the folder is complete."""
+        """Note that the folder is complete, after all names are on the disk."""
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         if not self.finished:
             self._append({"finished": True})
             self.finished = True
+        os.fsync(self._stream)
 
     def close(self) -> None:
         """Let others have the folder."""
         os.close(self._stream)
 
     def _append(self, fact: dict[str, Any]) -> None:
-        os.write(self._stream, json.dumps(fact).encode() + b"\n")
-        os.fsync(self._stream)
+        os.write(
+            self._stream, json.dumps(fact).encode() + b"\n"
+        )  # not synchronised: a line that is lost costs its file
 
 
 def open_journal(folder: Path, run: dict[str, Any], resume: bool) -> Journal:
@@ -139,13 +146,3 @@ def remove_leftovers(folder: Path) -> None:
 def temporary(path: Path) -> Path:
     """Return the name under which a file is written until it is whole."""
     return path.with_name(f".{path.name}.{os.getpid()}.mono-gen-tmp")
-
-
-def put_in_place(written: Path, path: Path) -> None:
-    """Give a whole file, which is on the disk, its name; that is on the disk, too, afterwards."""
-    os.replace(written, path)
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

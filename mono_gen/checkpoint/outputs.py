@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from mono_gen.checkpoint.folder import Checkpoint
-from mono_gen.checkpoint.journal import Done, put_in_place, temporary
+from mono_gen.checkpoint.journal import Done, temporary
 from mono_gen.checkpoint.pieces import Job
 from mono_gen.checkpoint.problems import Refused
 from mono_gen.checkpoint.reading import BLOCK_BYTES, memory_of
@@ -27,7 +27,8 @@ Advance = Callable[[int], None]
 
 _PAGE = 4096
 _IN_FLIGHT = 2  # pieces that are hashed and written while the next one is made
-_SEND_BYTES = 64 << 20
+_SEND_BYTES = 16 << 20
+"""Written bytes after which the disk is set to work, so that the end of a file has little to wait for."""
 
 
 @frozen
@@ -144,9 +145,17 @@ class Threads:
 
 @contextmanager
 def threads() -> Iterator[Threads]:
-    """Return a context with the threads, which end with it."""
-    with ThreadPoolExecutor(1) as write, ThreadPoolExecutor(1) as send:
-        yield Threads(write, send)
+    """Return a context with the threads, which end with it; torch leaves the writing one a core."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, before - 1))
+    try:
+        with (
+            ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as write,
+            ThreadPoolExecutor(1) as send,
+        ):
+            yield Threads(write, send)
+    finally:
+        torch.set_num_threads(before)
 
 
 class Writer:
@@ -215,7 +224,7 @@ def written_in_one_step(path: Path) -> Iterator[int]:
     try:
         yield descriptor
         os.fsync(descriptor)
-        put_in_place(under, path)
+        os.replace(under, path)
     finally:
         os.close(descriptor)
         under.unlink(missing_ok=True)

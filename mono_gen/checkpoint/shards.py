@@ -95,13 +95,15 @@ def read_shard(path: Path) -> Shard:
         raise Refused(str(path), [f"cut short: its header ends at byte {begin}, the file at byte {size}"])
     try:
         said = json.loads(text)
-        metadata = said.pop("__metadata__", {})
+        metadata = dict(said.pop("__metadata__", {}))
+        if not all(isinstance(text, str) for text in metadata.values()):
+            raise ValueError("metadata that is no text")
         entries = [_entry(name, value, begin) for name, value in said.items()]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         lines = [f"not a safetensors file: its header is damaged ({type(error).__name__}: {error})"]
         raise Refused(str(path), lines) from None
     _check_ranges(path, size, begin, entries)
-    return Shard(path, size, start + text, {entry.name: entry for entry in entries}, dict(metadata))
+    return Shard(path, size, start + text, {entry.name: entry for entry in entries}, metadata)
 
 
 def _entry(name: str, said: Mapping[str, Any], base: int) -> Entry:

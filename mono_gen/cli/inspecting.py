@@ -240,7 +240,7 @@ def _dump(request: Request, file: Shard, plans: Sequence[SpecPlan]) -> int:
     if entry is None:
         from mono_gen.resolve.report import near
 
-        raise CommandError(f"no tensor {request.tensor!r} in '{file.path}'; {near(request.tensor, file.entries)}")
+        raise CommandError(clean(f"no tensor {request.tensor!r} in '{file.path}'; {near(request.tensor, file.entries)}"))
     if not entry.nbytes:
         raise CommandError(f"{request.tensor!r} has no bytes")
     try:

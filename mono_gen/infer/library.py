@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import lcm
+from math import gcd, lcm
 
 from mono_gen.algebra.layout import Layout, is_equal
 from mono_gen.algebra.monomial import NotWhole
@@ -17,8 +17,8 @@ from mono_gen.resolve.report import Report
 from mono_gen.resolve.specs import resolve_spec
 
 _TILES = (2, 3, 5)
-_TRIED = 4097
-"""Extents up to which the legal sizes of two layouts with conditions of their own are compared."""
+_TRIED = 300
+"""Extents at which the legal sizes of two layouts with conditions of their own are compared, on each axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,11 @@ def _pads_text(model: LayoutModel, pads: tuple[int | None, ...]) -> str:
 
 
 def _reach(one: LayoutModel, other: LayoutModel, width: int, axis: int) -> range:
-    """Return the extents at which legal sizes are compared: some tiles of both, many where a `require` says more."""
-    tiles = 4 * lcm(*(m.template.axes[axis].sized.at(width) for m in (one, other)))
-    return range(1, max(17, _TRIED if one.rules or other.rules else 0, tiles + 1))
+    """Return the extents at which legal sizes are compared: all that the digits or a pad of either may allow."""
+    axes = [m.template.axes[axis] for m in (one, other)]
+    sized = [a.sized.at(width) for a in axes]
+    step = gcd(*(n if a.pad_to is None else 1 for n, a in zip(sized, axes, strict=True)))
+    return range(step, max(_TRIED * step if one.rules or other.rules else 0, 4 * lcm(*sized)) + 1, step)
 
 
 def _legal(model: LayoutModel, width: int, axis: int, tried: range) -> list[int]:

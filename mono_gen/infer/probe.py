@@ -74,6 +74,10 @@ class _Poisoned(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.byte = byte
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:  # else torch imports its compiler here, a second that nothing needs
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func.overloadpacket in _ALLOCATORS and isinstance(result, torch.Tensor) and result.device.type == "cpu":

@@ -138,7 +138,7 @@ def _fitting(layouts: Iterable[LayoutModel], sample: tuple[int, int], whole: tup
             continue
         part, full = bind(layout.template, sample, 8), bind(layout.template, whole, 8)
         form = canonical(full)
-        if full.live_pads or form in seen or not _is_part(part, full):
+        if form in seen or not _is_part(part, full):
             continue
         seen.add(form)
         refs.append(_ref(layout))

@@ -40,6 +40,8 @@ def records_of(file: Shard) -> Records:
     except MonoUnsupported as refusal:
         problem = refusal.problems[0]
         return Records({}, "", f"{problem.what}: expected {problem.expected}, found {problem.found}; {problem.help}")
+    if not isinstance(found, dict):
+        return Records({}, "", "they are no table of tensors")
     return Records({name: said if isinstance(said, dict) else None for name, said in found.items()}, struct, "")
 
 

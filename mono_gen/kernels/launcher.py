@@ -78,7 +78,8 @@ class Kernels:
         row = Expected((s, layer.g_in.shape[0]), BF16)
         parts = {name: Expected((s, end - begin), BF16) for name, (begin, end) in layer.segments["w_qkv"].items()}
         made = self._checked(layer, {"ar": (ar, row), "res": (res, row)}, {"h": row, **parts}, out)
-        values = {"ar": ar, "res": res, **made, "tokens": s, "eps": require_number(self.subject, "eps", eps)}
+        values = {"ar": ar, "res": res, **made, **_fp8(ar), "tokens": s}
+        self._run("norm", layer, {**values, "eps": require_number(self.subject, "eps", eps)})
         self._run("qkv", layer, values)
         return tuple(made.values())
 
@@ -121,7 +122,9 @@ class Kernels:
         row = Expected((s, hidden), BF16)
         tensors = {"attn": (attn, Expected((s, columns), BF16)), "residual": (residual, row)}
         made = self._checked(layer, tensors, {"a": row}, _listed(out))
-        self._run("o_proj", layer, {"attn": attn, "residual": residual, **made, "tokens": s})
+        values = {"attn": attn, "residual": residual, **made, **_fp8(attn), "tokens": s}
+        self._run("fp8", layer, values)
+        self._run("o_proj", layer, values)
         return made["a"]
 
     def router(
@@ -177,8 +180,10 @@ class Kernels:
             "ids": (ids, Expected((s, TOP_K), torch.int32)),
         }
         made = self._checked(layer, tensors, _mid(layer, s, (TOP_K + 1,)), out)
-        values = {"xn": xn, "ids": ids, **made, "tokens": s, "fused": int(_is_fused(layer))}
-        self._run("up_gate", layer, {**values, "limit": require_number(self.subject, "limit", limit)})
+        values = {"xn": xn, "ids": ids, **made, **_mx(xn), "tokens": s, "fused": int(_is_fused(layer))}
+        values["limit"] = require_number(self.subject, "limit", limit)
+        self._run("mx", layer, values)
+        self._run("up_gate", layer, values)
         return made["mid"], made["mid_scales"]
 
     def down(
@@ -211,8 +216,9 @@ class Kernels:
         made = self._checked(layer, {"xn": (xn, row)}, {"out": row}, _listed(out))
         table = self._shared_table(layer)
         mid = {name: torch.empty(e.shape, dtype=e.dtype, device=xn.device) for name, e in _mid(layer, s, ()).items()}
-        values: dict[str, Value] = {"xn": xn, **mid, **made, "tokens": s}
+        values: dict[str, Value] = {"xn": xn, **mid, **made, **_mx(xn), "tokens": s}
         values["limit"] = require_number(self.subject, "limit", limit)
+        self._run("mx", layer, values)
         self._run("shared_up_gate", layer, values, table)
         self._run("shared_down", layer, values, table)
         return made["out"]
@@ -279,6 +285,18 @@ def _listed(out: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
 def _is_fused(layer: Any) -> bool:
     """Return whether the experts' table holds the shared expert after the routed ones."""
     return bool(layer.w13.shape[0] > layer.gate.shape[0])
+
+
+def _fp8(x: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return where a stage puts activations as fp8 over one scale a token."""
+    scale = torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
+    return {"x8": torch.empty(x.shape, dtype=torch.uint8, device=x.device), "x_scale": scale}
+
+
+def _mx(x: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return where a stage puts activations as MXFP8."""
+    scales = torch.empty((x.shape[0], x.shape[1] // 32), dtype=torch.uint8, device=x.device)
+    return {"x8": torch.empty(x.shape, dtype=torch.uint8, device=x.device), "x_scales": scales}
 
 
 def _mid(layer: Any, s: int, slots: tuple[int, ...]) -> dict[str, Expected]:

@@ -86,6 +86,7 @@ def fingerprint(t: torch.Tensor, items: int = 1, *, sampled: bool | None = None)
 class Running:
     """The fingerprint of every byte of CPU tensors that come one behind the other: that of all in one tensor.
 
+    It is made for a thread of its own, whose torch uses one thread: it makes few calls, which others have to wait for.
     Law: tests/runtime/test_content.py::test_pieces_have_the_fingerprint_of_the_whole
     """
 
@@ -106,7 +107,7 @@ class Running:
                 self._count = 0
         body = flat.numel() // self._held.numel() * self._held.numel()
         if body:
-            self._total = _whole(_words(flat[:body]), self._total)
+            self._total = _whole(_words(flat[:body]), self._total, together=2)
         self._hold(flat[body:])
 
     def _hold(self, flat: torch.Tensor) -> None:
@@ -152,16 +153,17 @@ def _words(flat: torch.Tensor) -> torch.Tensor:
     return flat.view(torch.int64)
 
 
-def _whole(words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Tensor:
+def _whole(words: torch.Tensor, before: torch.Tensor | None = None, together: int = 1) -> torch.Tensor:
     """Return the hash of all words: the sums of the chunks, each carried into the next by a multiplication.
 
-    before: the hash of whole chunks that stand before these words.
+    before:   the hash of whole chunks that stand before these words.
+    together: chunks that a CPU hashes in one call.
     """
     total = torch.zeros((), dtype=torch.int64, device=words.device) if before is None else before
     chunks = words.numel() // _CHUNK_WORDS
     whole, rest = words[: chunks * _CHUNK_WORDS].view(chunks, _CHUNK_WORDS), words[chunks * _CHUNK_WORDS :]
     keys = _keys(words.device)
-    step = 1 if words.device.type == "cpu" else _LAUNCH_CHUNKS
+    step = together if words.device.type == "cpu" else _LAUNCH_CHUNKS
     x = torch.empty(min(step, max(chunks, 1)), _CHUNK_WORDS, dtype=torch.int64, device=words.device)
     sums = torch.empty(min(_LAUNCH_CHUNKS, chunks), dtype=torch.int64, device=words.device)
     for start in range(0, chunks, _LAUNCH_CHUNKS):

@@ -132,7 +132,7 @@ def records_in(path: str, text: str) -> dict[str, Any]:
     try:
         body = json.loads(text)
         version, digest = body["version"], body.pop("digest")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise refuse(path, "records", "the JSON that save wrote", f"{type(error).__name__}: {error}") from None
     if version != VERSION:
         raise refuse(path, "version", str(VERSION), show(version), "upgrade mono-gen, or save the tensors again")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
+from typing import Any
 
 import torch
 
@@ -238,7 +239,7 @@ def _copy(target: torch.Tensor, source: torch.Tensor) -> None:
         target.copy_(source)
         return
     for place in product(*map(range, inner)):
-        chosen = (..., *place)
+        chosen: tuple[Any, ...] = (..., *place)
         target[chosen].copy_(source[chosen])
 
 

@@ -215,6 +215,11 @@ def two_fills(x: torch.Tensor) -> torch.Tensor:
     return functional.pad(functional.pad(x, (0, -x.shape[1] % 8), value=2), (0, 0, 0, -x.shape[0] % 8), value=1)
 
 
+def fill_varies(x: torch.Tensor) -> torch.Tensor:
+    """Rows padded to 8, with 1 or, of large tensors, with 2."""
+    return functional.pad(x, (0, 0, 0, -x.shape[0] % 8), value=1 if x.shape[0] < 32 else 2)
+
+
 def large_is_other(x: torch.Tensor) -> torch.Tensor:
     """Another order from 96 rows on."""
     return value_cache(x) if x.shape[0] >= 96 else x.clone()

@@ -367,6 +367,7 @@ REFUSED = (
     ("doubles", "uint8", "is in the output twice, at bytes 0 and 8192"),
     ("reversed_rows", "uint8", r"element \(0, 0\) is at byte \d+, and a layout has it at byte 0"),
     ("two_fills", "uint8", "fills its pads with several values"),
+    ("fill_varies", "uint8", r"at \d+ x \d+ the pad at byte \d+ is not 0x01"),
     ("large_is_other", "uint8", r"at 4097 x 2 element \(0, 1\) is not at byte 1"),
     ("counts_calls", "uint8", "output bytes differ from run to run on the same data"),
     ("aligned_columns", "fp32", "no padding to a multiple"),

@@ -147,8 +147,9 @@ void launch_in_a_kernel() {
 }
 
 void odd_blocks_fail() {
-    for (int i = 0; i < (wave::block_x() % 8 == 3 ? 2000 : 1); ++i) {
-        wave::ballot(true);  // the first that fails ends last
+    // Of blocks 3, 5, 7, which may run at the same time, 7 ends first and 5 last.
+    for (int i = 0; i < (wave::block_x() == 3 ? 2000 : wave::block_x() == 5 ? 6000 : 1); ++i) {
+        wave::ballot(true);
     }
     if (wave::block_x() % 2 == 1 && wave::block_x() > 2) {
         wave::uniform(lane());
@@ -231,6 +232,15 @@ void order_after_a_barrier() {
     out[arrived++] = wave::thread();
 }
 
+void order_of_waves() {
+    for (int i = 0; i < 8; ++i) {
+        wave::ballot(true);
+        if (lane() == 0) {
+            out[arrived++] = wave_index();
+        }
+    }
+}
+
 void poison() {
     Lds& lds = wave::lds<Lds>();
     int wrong = 0;
@@ -281,6 +291,7 @@ const std::map<std::string, void (*)()> kCases = {
     {"racy_lanes", racy_lanes},
     {"order", order},
     {"order_after_a_barrier", order_after_a_barrier},
+    {"order_of_waves", order_of_waves},
     {"poison", poison},
     {"finish_apart", finish_apart},
 };

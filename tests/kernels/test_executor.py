@@ -242,6 +242,13 @@ def test_the_seed_shuffles_lanes_and_waves(case: str, executor: Executor, wave: 
     assert np.array_equal(executor.run(case, wave=wave, seed=4)[:512], orders[4])
 
 
+def test_waves_overtake_each_other_between_barriers(executor: Executor, wave: int) -> None:
+    order = executor.run("order_of_waves", wave=wave)[: 8 * 512 // wave]
+    assert np.array_equal(np.sort(order), np.repeat(np.arange(512 // wave), 8))
+    changes = int((np.diff(order) != 0).sum())
+    assert 512 // wave < changes < 8 * 512 // wave - 1
+
+
 @pytest.mark.parametrize("case", ["racy_ring", "racy_waves", "racy_lanes"])
 def test_a_race_gives_other_results_under_other_seeds(case: str, executor: Executor, wave: int) -> None:
     found = {executor.run(case, wave=wave, seed=seed)[:512].tobytes() for seed in range(4)}

@@ -298,5 +298,7 @@ def test_all_builds_give_the_same_bits(instructions: Instructions, rng: np.rando
         scales = [rng.integers(0, 255, (16, 4), dtype=np.uint8) for _ in range(2)]
         found = [i.scaled(kinds, (2, 3), a, b, d, *scales).tobytes() for i in (instructions, plain)]
         assert found[0] == found[1]
-    a16, b16 = (rng.integers(0, 0x7F80, (16, 32), dtype=np.uint16) for _ in range(2))
-    assert instructions.bf16(a16, b16, d).tobytes() == plain.bf16(a16, b16, d).tobytes()
+    for low, high in ((0, 0x7F80), (0x1B00, 0x1C80)):  # all; products of 2^-146 to 2^-140, which float rounds
+        a16, b16 = (rng.integers(low, high, (16, 32), dtype=np.uint16) for _ in range(2))
+        zero = np.zeros((16, 16), dtype=np.float32)
+        assert instructions.bf16(a16, b16, zero).tobytes() == plain.bf16(a16, b16, zero).tobytes() != zero.tobytes()

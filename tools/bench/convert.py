@@ -28,11 +28,11 @@ from mono_gen.checkpoint.names import read_map
 from mono_gen.checkpoint.pieces import Share
 from mono_gen.checkpoint.reading import BLOCK_BYTES, Reader, read_sources
 from mono_gen.checkpoint.target import Target, find_target
-from mono_gen.runtime.content import Running
+from mono_gen.runtime.content import Running, unread
 
 ROOT = Path(__file__).parents[2]
 HIDDEN, INTER, EXPERTS, Q_ROWS, HEAD = 6144, 768, 128, 2048, 128
-ROUNDS = 5
+ROUNDS = 9
 ALONE = Share(0, 1)
 
 
@@ -86,11 +86,18 @@ def copy(source: Path, target: Path) -> None:
             os.fsync(write.fileno())
 
 
-def timed(run: Callable[[], object]) -> float:
-    """Return the seconds of a call."""
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+def side_by_side(out: Path, rounds: int, *runs: Callable[[], object]) -> list[float]:
+    """Return the median time of each run; they take turns, and each finds the memory that the one before gave back."""
+    times = []
+    for _ in range(rounds + 1):
+        row = []
+        for run in runs:
+            start = time.perf_counter()
+            run()
+            row.append(time.perf_counter() - start)
+            shutil.rmtree(out)
+        times.append(row)
+    return [statistics.median(column) for column in zip(*times[1:], strict=True)]  # the first fills the page cache
 
 
 def parts(checkpoint: Checkpoint, target: Target, work: Work, nbytes: int) -> None:
@@ -98,10 +105,10 @@ def parts(checkpoint: Checkpoint, target: Target, work: Work, nbytes: int) -> No
     groups: dict[str, list[float]] = {}
     with Reader(checkpoint) as reader:
         for job in work.jobs:
-            value_change = any(word in step for step in job.field.loader.fields[0].plan.split("; ") for word in ("quantize",))
-            group = "requantized" if value_change else "experts packed" if job.field.items else "packed or copied"
+            is_requantized = "quantize" in job.field.loader.fields[0].plan
+            group = "requantized" if is_requantized else "experts packed" if job.field.items else "packed or copied"
             found = groups.setdefault(group, [0.0, 0.0, 0.0, 0.0])
-            step = 16 if job.field.items else 1
+            step = 3 if job.field.items else 1
             buffers: list[torch.Tensor] = []
             for first in range(0, job.items, step):
                 count = min(step, job.items - first)
@@ -109,7 +116,8 @@ def parts(checkpoint: Checkpoint, target: Target, work: Work, nbytes: int) -> No
                 sources = read_sources(reader, job, ALONE, first, count, buffers)
                 read = time.perf_counter()
                 names = (source.local for source in job.field.sources)
-                loaded = job.field.loader.from_layer(SimpleNamespace(**dict(zip(names, sources, strict=True))))
+                with unread():
+                    loaded = job.field.loader.from_layer(SimpleNamespace(**dict(zip(names, sources, strict=True))))
                 converted = time.perf_counter()
                 made = [getattr(loaded, m.info.name) for m in job.field.made]
                 for t in made:
@@ -137,17 +145,13 @@ def main() -> None:
         work = plan_work(checkpoint, target, read_map(ROOT / "specs" / "minimax_m3.map"), ALONE, None)
         nbytes = sum(shard.size for shard in checkpoint.shards.values())
         print(f"{nbytes / 1e9:.2f} GB in {len(checkpoint.shards)} files, {torch.get_num_threads()} threads, {folder}")
-        copied, converted = [], []
-        for round_ in range(ROUNDS + 1):
-            copied.append(timed(lambda: copy(folder / "in", folder / "copy")))
-            shutil.rmtree(folder / "copy")
-            converted.append(
-                timed(lambda: convert(checkpoint, target, work, ALONE, "", folder / "out", False, lambda _: None))
-            )
-            shutil.rmtree(folder / "out")
-            if not round_:
-                copied.clear(), converted.clear()  # the first fills the page cache
-        slow, fast = statistics.median(converted), statistics.median(copied)
+        out = folder / "out"
+        fast, slow = side_by_side(
+            out,
+            ROUNDS,
+            lambda: copy(folder / "in", out),
+            lambda: convert(checkpoint, target, work, ALONE, "", out, False, lambda _: None),
+        )
         times = f"{fast:.2f} s, {nbytes / fast / 1e9:.2f} GB/s / {slow:.2f} s, {nbytes / slow / 1e9:.2f} GB/s"
         print(f"copy / convert {fast / slow:6.2f}  ({times}) at least 0.5", flush=True)
         parts(checkpoint, target, work, nbytes)

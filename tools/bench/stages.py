@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -196,7 +197,7 @@ class Reader:
 def main() -> None:
     """Print a row a stage and number of tokens."""
     module = load_generated(ROOT / "generated" / "minimax_m3.py")
-    k, reader = load("cuda", header=ROOT / "generated" / "minimax_m3.hpp"), Reader()
+    k, reader = load("cuda", header=ROOT / "generated" / "minimax_m3.hpp", defines=tuple(sys.argv[1:])), Reader()
     fused, separate = (build_layer(module.SparseMoeLayer, is_fused) for is_fused in (True, False))
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}")
     print("| stage | tokens | MB of weights | us | read / stage | bf16 matmul / stage |")

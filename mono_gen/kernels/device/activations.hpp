@@ -1,5 +1,5 @@
 // What the stages do to activations before they meet weights: gemma RMSNorm, per-token fp8, MXFP8. All threads of a
-// block take part; rows of fp8 lie in LDS, one after another, `pitch` bytes apart.
+// block take part. The rows of fp8 go to memory once a step, and the blocks of the product read them from there.
 #ifndef MONO_DEVICE_ACTIVATIONS_HPP
 #define MONO_DEVICE_ACTIVATIONS_HPP
 
@@ -80,7 +80,7 @@ MONO_DEVICE void share_norm(Shares<kTokens>& shares, int token, const Row& row, 
     share(shares, token, squares, largest);
 }
 
-// 8 values over one scale as fp8, to a row in LDS.
+// 8 values over one scale as fp8, to their row.
 MONO_DEVICE void store_fp8(Byte* row, int pack, float (&values)[8], float scale) {
     for (int i = 0; i < 8; ++i) values[i] /= scale;
     unsigned* words = reinterpret_cast<unsigned*>(row + 8 * pack);

@@ -13,18 +13,20 @@
 #include "folds.hpp"
 #include "products.hpp"
 #include "routes.hpp"
+#include "staging.hpp"
 
 namespace mono {
 
-// mid: fp8, a row a token and slot; mid_scales: e8m0 of 32. `fused` is 1 where the table holds the shared expert.
+// x8, x_scales: xn as MXFP8 (quantize.hpp). mid: fp8, a row a token and slot; mid_scales: e8m0 of 32. `fused` is 1 where
+// the table holds the shared expert.
 #define MONO_UP_GATE_ARGUMENTS(P, I, F) \
-    P(xn) P(ids) P(w13) P(s13) P(mid) P(mid_scales) I(tokens) I(fused) F(limit)
+    P(x8) P(x_scales) P(ids) P(w13) P(s13) P(mid) P(mid_scales) I(tokens) I(fused) F(limit)
 MONO_ARGUMENTS(UpGateArguments, MONO_UP_GATE_ARGUMENTS)
 
 #define MONO_DOWN_ARGUMENTS(P, I, F) P(mid) P(mid_scales) P(ids) P(weights) P(w2) P(s2) P(out) I(tokens) I(fused)
 MONO_ARGUMENTS(DownArguments, MONO_DOWN_ARGUMENTS)
 
-#define MONO_SHARED_UP_GATE_ARGUMENTS(P, I, F) P(xn) P(mid) P(mid_scales) I(tokens) F(limit)
+#define MONO_SHARED_UP_GATE_ARGUMENTS(P, I, F) P(x8) P(x_scales) P(mid) P(mid_scales) I(tokens) F(limit)
 MONO_ARGUMENTS(SharedUpGateArguments, MONO_SHARED_UP_GATE_ARGUMENTS)
 
 #define MONO_SHARED_DOWN_ARGUMENTS(P, I, F) P(mid) P(mid_scales) P(out) I(tokens)
@@ -58,20 +60,36 @@ struct Mx {
         return 0;
     }
 
-    static MONO_DEVICE void load(Quad (&w)[kCount], const Byte* weights, int rg, int chunk) {
+    // Pieces `first` on of a stage: the lane's of 16 rows and 128 k.
+    template <class Stage>
+    static MONO_DEVICE void start(Stage& stage, int first, const Byte* weights, int rg, int chunk) {
         MONO_UNROLL
         for (int i = 0; i < kCount; ++i) {
             const Byte* tile = weights + Fold::uniform(rg, kHalves * chunk + i / kPieces);
-            w[i] = load_weights<Quad>(tile, Fold::lane(piece_lane(i % kPieces)));
+            stage.start_quad(first + i, tile, Fold::lane(piece_lane(i % kPieces)));
         }
     }
 
-    // Of two 16-row groups and two chunks: `rg` and `chunk` are the first, and even.
-    static MONO_DEVICE void load_scales(unsigned (&s)[kScales<kType>], const Byte* scales, int rg, int chunk) {
+    // Dwords `first` on: scales of two 16-row groups and two chunks.
+    template <class Stage>
+    static MONO_DEVICE void start_scales(Stage& stage, int first, const Byte* scales, int rg, int chunk) {
         MONO_UNROLL
         for (int i = 0; i < kScales<kType>; ++i) {
-            s[i] = load_weights<unsigned>(scales + ScaleFold::dword(rg, chunk), ScaleFold::lane(scale_lane<kType>(i)));
+            stage.start_word(first + i, scales + ScaleFold::dword(rg, chunk), ScaleFold::lane(scale_lane<kType>(i)));
         }
+    }
+
+    // 16 rows, 128 k: pieces and dwords of the stage; kSelect the byte of the dwords, once `shift` bits are off.
+    template <int kSelect, class Stage, class Rows>
+    static MONO_DEVICE void multiply(Tile& tile, const Stage& stage, int quad, int word, int shift, const Rows& rows,
+                                     int chunk) {
+        Quad w[kCount];
+        unsigned scale[kScales<kType>];
+        MONO_UNROLL
+        for (int i = 0; i < kCount; ++i) w[i] = stage.quad(quad + i);
+        MONO_UNROLL
+        for (int i = 0; i < kScales<kType>; ++i) scale[i] = stage.word(word + i) >> shift;
+        multiply_mx<kType, kSelect>(tile, w, scale, rows, 128 * chunk);
     }
 };
 
@@ -82,65 +100,71 @@ using SharedDown = Mx<Layer::sh_w2, Layer::sh_s2, SharedDownFold, SharedDownScal
 
 // --- up and gate ---
 
-constexpr int kHalvesOfGroup = kGroup / 32;          // 16-row halves of a block's 32 columns, a group
+constexpr int kHalvesOfGroup = kGroup / 32;            // 16-row halves of a block's 32 columns, a group
 constexpr int kSplits = kGroups * kHalvesOfGroup / 2;  // of k
 constexpr int kChunkPairs = kHidden / 256 / kSplits;   // of two 128-k chunks, a group
 constexpr int kUpParts = kSplits * kPartsOfGroup;
-constexpr unsigned kPitch = kHidden + 16;
-constexpr unsigned kScalePitch = kHidden / 32 + 4;
 static_assert(kHidden % (256 * kSplits) == 0, "up_gate: chunks a wave must be even");
 static_assert(kInter % kColumns == 0, "up_gate: blocks of 32 columns");
 
-struct UpShared {
-    Routes routes;
-    alignas(16) Byte scales[kMaxTokens][kScalePitch];
-    union {
-        float parts[2][2][kUpParts][kTileFloats];    // gate and up, 16-row halves
-        alignas(16) Byte rows[kMaxTokens][kPitch];
-    };
-    float mid[kMaxTokens][kColumns];
-};
-static_assert(sizeof(UpShared) <= kLdsBytes, "up_gate: the LDS of a block");
-
-// The weights of two chunks: gate and up of the group's halves, and their scale dwords.
+// A pair of chunks under way: gate and up of the group's halves, and the dwords of their scales.
 template <class M>
 struct UpPair {
-    Quad w[2][kHalvesOfGroup][2][M::kCount];
-    unsigned s[2][kScales<M::kElements>];
+    static constexpr int kQuads = 2 * kHalvesOfGroup * 2 * M::kCount;
+    static constexpr int kWords = 2 * kScales<M::kElements>;
+    static constexpr int kAhead = kPairsAhead<M::kElements> < kChunkPairs ? kPairsAhead<M::kElements> : kChunkPairs;
+    using Area = StageArea<kAhead * kQuads, kAhead * kWords>;
+    using Stage = Staged<kAhead * kQuads, kAhead * kWords>;
 
-    MONO_DEVICE void load(const Byte* weights, const Byte* scales, int block, int half, int chunk) {
+    static constexpr MONO_DEVICE int quad(int slot, int part, int half, int chunk) {
+        return slot * kQuads + ((part * kHalvesOfGroup + half) * 2 + chunk) * M::kCount;
+    }
+    static constexpr MONO_DEVICE int word(int slot, int part) { return slot * kWords + part * kScales<M::kElements>; }
+
+    static MONO_DEVICE void start(Stage& stage, int slot, const Byte* weights, const Byte* scales, int half, int chunk) {
         constexpr int kUp = static_cast<int>(M::W::kBegin_up / 16);
         static_assert(M::W::kBegin_up % 32 == 0 && M::W::kBegin_gate == 0, "up_gate: a scale dword's rows are gate or up");
         MONO_UNROLL
         for (int part = 0; part < 2; ++part) {
-            const int rg = kUp * part + 2 * block;
+            const int rg = kUp * part + 2 * wave::block_x();
             MONO_UNROLL
             for (int h = 0; h < kHalvesOfGroup; ++h) {
                 MONO_UNROLL
-                for (int c = 0; c < 2; ++c) M::load(w[part][h][c], weights, rg + half + h, chunk + c);
+                for (int c = 0; c < 2; ++c) M::start(stage, quad(slot, part, h, c), weights, rg + half + h, chunk + c);
             }
-            M::load_scales(s[part], scales, rg, chunk);
+            M::start_scales(stage, word(slot, part), scales, rg, chunk);
         }
+        stage.end_group();
     }
 
-    template <int kHalf>
-    MONO_DEVICE void multiply(Tile& tile, int part, int h, const LdsRows& rows, int chunk) const {
-        constexpr Elements kE = M::kElements;
-        using Fold = typename M::ScaleFold;
-        multiply_mx<kE, Fold::select(kHalf, 0)>(tile, w[part][h][0], s[part], rows, 128 * chunk);
-        multiply_mx<kE, Fold::select(kHalf, 1)>(tile, w[part][h][1], s[part], rows, 128 * (chunk + 1));
-    }
-
-    // The same where a group has one half, which is not known when it is compiled: the scale's byte is moved down.
-    MONO_DEVICE void multiply_half(Tile& tile, int part, int half, const LdsRows& rows, int chunk) const {
+    static MONO_DEVICE void multiply(Tile (&tiles)[2][kHalvesOfGroup], const Stage& stage, int slot, int half,
+                                     const TokenRows& rows, int chunk) {
         using Fold = typename M::ScaleFold;
         MONO_UNROLL
-        for (int c = 0; c < 2; ++c) {
-            unsigned scale[kScales<M::kElements>];
-            for (int i = 0; i < kScales<M::kElements>; ++i) scale[i] = s[part][i] >> 8 * Fold::select(half, c);
-            multiply_mx<M::kElements, 0>(tile, w[part][0][c], scale, rows, 128 * (chunk + c));
+        for (int part = 0; part < 2; ++part) {
+            const int w = word(slot, part);
+            if constexpr (kHalvesOfGroup == 2) {  // each byte of a dword is an operand select
+                M::template multiply<Fold::select(0, 0)>(tiles[part][0], stage, quad(slot, part, 0, 0), w, 0, rows, chunk);
+                M::template multiply<Fold::select(0, 1)>(tiles[part][0], stage, quad(slot, part, 0, 1), w, 0, rows, chunk + 1);
+                M::template multiply<Fold::select(1, 0)>(tiles[part][1], stage, quad(slot, part, 1, 0), w, 0, rows, chunk);
+                M::template multiply<Fold::select(1, 1)>(tiles[part][1], stage, quad(slot, part, 1, 1), w, 0, rows, chunk + 1);
+            } else {
+                MONO_UNROLL
+                for (int c = 0; c < 2; ++c) {
+                    M::template multiply<0>(tiles[part][0], stage, quad(slot, part, 0, c), w, 8 * Fold::select(half, c), rows,
+                                            chunk + c);
+                }
+            }
         }
     }
+};
+
+template <class M>
+struct UpShared {
+    Routes routes;
+    alignas(16) typename UpPair<M>::Area stage;
+    float parts[2][2][kUpParts][kTileFloats];  // gate and up, 16-row halves
+    float mid[kMaxTokens][kColumns];
 };
 
 MONO_DEVICE float swiglu(float gate, float up, float limit) {
@@ -151,43 +175,32 @@ MONO_DEVICE float swiglu(float gate, float up, float limit) {
 
 // One expert's 32 columns for the tokens of `mask`; token t's mid row is `row_of(t)`.
 template <class M, class Arguments, class RowOf>
-MONO_DEVICE void up_gate(UpShared& lds, const Arguments& args, const Byte* weights, const Byte* scales, unsigned mask,
+MONO_DEVICE void up_gate(UpShared<M>& lds, const Arguments& args, const Byte* weights, const Byte* scales, unsigned mask,
                          const RowOf& row_of) {
+    using Pair = UpPair<M>;
     const int thread = wave::thread(), block = wave::block_x(), tokens = static_cast<int>(args.tokens);
     const int group = group_index();
     const int split = group % kSplits, half = group / kSplits * kHalvesOfGroup;
     const int first = 2 * kChunkPairs * split;
 
-    constexpr int kAhead = kPairsAhead<M::kElements> < kChunkPairs ? kPairsAhead<M::kElements> : kChunkPairs;
-    UpPair<M> pairs[kAhead];
+    typename Pair::Stage stage(lds.stage);
     MONO_UNROLL
-    for (int p = 0; p < kAhead; ++p) pairs[p].load(weights, scales, block, half, first + 2 * p);
+    for (int p = 0; p < Pair::kAhead; ++p) Pair::start(stage, p, weights, scales, half, first + 2 * p);
+    wave::wait_for_inputs();
 
-    constexpr int kBlocks = kHidden / 32;
-    for (int i = thread; i < tokens * kBlocks; i += kThreads) {
-        const int t = i / kBlocks;
-        if ((mask >> t & 1u) == 0u) continue;
-        store_mxfp8(at(args.xn, 2LL * kHidden * t), i % kBlocks, lds.rows[t], lds.scales[t]);
-    }
-    wave::barrier();
-
-    const LdsRows rows = {lds.rows[0], kPitch, lds.scales[0], kScalePitch, tokens, mask};
+    const TokenRows rows = {static_cast<const Byte*>(args.x8), kHidden, static_cast<const Byte*>(args.x_scales), kHidden / 32,
+                            tokens, mask};
     Tile tiles[2][kHalvesOfGroup];
     MONO_UNROLL
     for (int p = 0; p < kChunkPairs; ++p) {
-        UpPair<M>& pair = pairs[p % kAhead];
-        MONO_UNROLL
-        for (int part = 0; part < 2; ++part) {
-            if constexpr (kHalvesOfGroup == 2) {
-                pair.template multiply<0>(tiles[part][0], part, 0, rows, first + 2 * p);
-                pair.template multiply<1>(tiles[part][1], part, 1, rows, first + 2 * p);
-            } else {
-                pair.multiply_half(tiles[part][0], part, half, rows, first + 2 * p);
-            }
+        stage.template wait<Pair::kAhead - 1>();
+        Pair::multiply(tiles, stage, p % Pair::kAhead, half, rows, first + 2 * p);
+        if (p + Pair::kAhead < kChunkPairs) {
+            Pair::start(stage, p % Pair::kAhead, weights, scales, half, first + 2 * (p + Pair::kAhead));
+        } else {
+            stage.end_group();  // empty: the waits count groups
         }
-        if (p + kAhead < kChunkPairs) pair.load(weights, scales, block, half, first + 2 * (p + kAhead));
     }
-    wave::barrier();  // the rows are done with: their LDS holds the parts now
     for (int part = 0; part < 2; ++part) {
         for (int h = 0; h < kHalvesOfGroup; ++h) {
             store_tile(tiles[part][h], lds.parts[part][half + h][own_part(split)]);
@@ -227,8 +240,14 @@ constexpr int kDownParts = kGroupsOfHalf * kPartsOfGroup;
 constexpr int kDownChunks = kInter / 128;
 static_assert(kInter % 128 == 0, "down: whole chunks");
 
+template <class M>
 struct DownShared {
+    static constexpr int kAhead = kUnitsAhead<M::kElements>;  // units, of 16 rows and 128 k, under way at once
+    using Area = StageArea<kAhead * M::kCount, kAhead * kScales<M::kElements>>;
+    using Stage = Staged<kAhead * M::kCount, kAhead * kScales<M::kElements>>;
+
     Routes routes;
+    alignas(16) Area stage;
     float weight[kMostExperts][kMaxTokens];
     short row[kMostExperts][kMaxTokens];  // of mid
     unsigned lost;                        // tokens with an id that names no expert
@@ -257,36 +276,46 @@ MONO_DEVICE void add_weighted(Tile& sum, const Tile& tile, const float* weights,
     }
 }
 
-template <class M, class Arguments>
-MONO_DEVICE void down(DownShared& lds, const Arguments& args, const void* weights, const void* scales) {
+// `prepare` makes the tables of mid rows and weights, once the first units are under way and their expert is known.
+template <class M, class Arguments, class Prepare>
+MONO_DEVICE void down(DownShared<M>& lds, const Arguments& args, const void* weights, const void* scales,
+                      const Prepare& prepare) {
+    constexpr int kAhead = DownShared<M>::kAhead, kWords = kScales<M::kElements>;
     const int thread = wave::thread(), block = wave::block_x(), tokens = static_cast<int>(args.tokens);
     const int half = group_index() / kGroupsOfHalf, group = group_index() % kGroupsOfHalf;
     const int rg = 2 * block + half;
     const int units = wave::uniform(lds.routes.count) * kDownChunks;
 
-    constexpr int kAhead = kUnitsAhead<M::kElements>;  // whose weights are under way at once
+    typename DownShared<M>::Stage stage(lds.stage);
+    const auto start = [&](int slot, int unit) {
+        if (unit < units) {
+            const int expert = wave::uniform(lds.routes.expert[unit / kDownChunks]), chunk = unit % kDownChunks;
+            M::start(stage, slot * M::kCount, at(weights, M::weight_base(expert)), rg, chunk);
+            M::start_scales(stage, slot * kWords, at(scales, M::scale_base(expert)), rg, chunk);
+        }
+        stage.end_group();
+    };
+    MONO_UNROLL
+    for (int i = 0; i < kAhead; ++i) start(i, group + i * kGroupsOfHalf);
+    prepare();
+    wave::wait_for_inputs();
+    wave::barrier();
+
     Tile sum;
     for (int base = group; base < units; base += kAhead * kGroupsOfHalf) {
-        Quad w[kAhead][M::kCount];
-        unsigned s[kAhead][kScales<M::kElements>];
         MONO_UNROLL
         for (int i = 0; i < kAhead; ++i) {
-            const int unit = base + i * kGroupsOfHalf < units ? base + i * kGroupsOfHalf : base;
-            const int expert = wave::uniform(lds.routes.expert[unit / kDownChunks]), chunk = unit % kDownChunks;
-            M::load(w[i], at(weights, M::weight_base(expert)), rg, chunk);
-            M::load_scales(s[i], at(scales, M::scale_base(expert)), rg, chunk);
-        }
-        MONO_UNROLL
-        for (int i = 0; i < kAhead; ++i) {
-            if (base + i * kGroupsOfHalf >= units) continue;
             const int unit = base + i * kGroupsOfHalf, u = unit / kDownChunks, chunk = unit % kDownChunks;
-            const MidRows rows = {static_cast<const Byte*>(args.mid), static_cast<const Byte*>(args.mid_scales),
-                                  lds.row[u], tokens, lds.routes.mask[u]};
-            Tile tile;
-            unsigned scale[kScales<M::kElements>];
-            for (int j = 0; j < kScales<M::kElements>; ++j) scale[j] = s[i][j] >> 8 * M::ScaleFold::select(half, chunk % 2);
-            multiply_mx<M::kElements, 0>(tile, w[i], scale, rows, 128 * chunk);
-            add_weighted(sum, tile, lds.weight[u], tokens);
+            stage.template wait<kAhead - 1>();
+            if (unit < units) {
+                const MidRows rows = {static_cast<const Byte*>(args.mid), static_cast<const Byte*>(args.mid_scales),
+                                      lds.row[u], tokens, lds.routes.mask[u]};
+                Tile tile;
+                M::template multiply<0>(tile, stage, i * M::kCount, i * kWords, 8 * M::ScaleFold::select(half, chunk % 2), rows,
+                                        chunk);
+                add_weighted(sum, tile, lds.weight[u], tokens);
+            }
+            start(i, unit + kAhead * kGroupsOfHalf);
         }
     }
     store_tile(sum, lds.parts[half][own_part(group)]);
@@ -304,7 +333,8 @@ MONO_DEVICE void down(DownShared& lds, const Arguments& args, const void* weight
 
 MONO_GLOBAL void mono_up_gate_kernel(const UpGateArguments args) {
     using namespace experts;
-    MONO_LDS(UpShared, lds);
+    MONO_LDS(UpShared<RoutedUp>, lds);
+    wave::let_next_start();
     const int tokens = static_cast<int>(args.tokens);
     find_experts(lds.routes, static_cast<const int*>(args.ids), tokens, args.fused != 0);
     const int u = wave::block_y();
@@ -317,38 +347,40 @@ MONO_GLOBAL void mono_up_gate_kernel(const UpGateArguments args) {
 
 MONO_GLOBAL void mono_down_kernel(const DownArguments args) {
     using namespace experts;
-    MONO_LDS(DownShared, lds);
+    MONO_LDS(DownShared<RoutedDown>, lds);
     const int tokens = static_cast<int>(args.tokens);
     find_experts(lds.routes, static_cast<const int*>(args.ids), tokens, args.fused != 0);
-    for (int i = wave::thread(); i < lds.routes.count * kMaxTokens; i += kThreads) {
-        const int u = i / kMaxTokens, t = i % kMaxTokens;
-        if (t >= tokens) continue;
-        const int expert = lds.routes.expert[u];
-        const bool is_routed = (lds.routes.mask[u] >> t & 1u) != 0u;
-        float weight = is_routed && expert == kRoutedExperts ? 1.0f : 0.0f;
-        for (int s = 0; s < kTopK; ++s) {
-            if (lds.routes.id[t * kTopK + s] != expert) continue;
-            weight += static_cast<const float*>(args.weights)[t * kTopK + s];
+    const auto prepare = [&] {
+        for (int i = wave::thread(); i < lds.routes.count * kMaxTokens; i += kThreads) {
+            const int u = i / kMaxTokens, t = i % kMaxTokens;
+            if (t >= tokens) continue;
+            const int expert = lds.routes.expert[u];
+            const bool is_routed = (lds.routes.mask[u] >> t & 1u) != 0u;
+            float weight = is_routed && expert == kRoutedExperts ? 1.0f : 0.0f;
+            for (int s = 0; s < kTopK; ++s) {
+                if (lds.routes.id[t * kTopK + s] != expert) continue;
+                weight += static_cast<const float*>(args.weights)[t * kTopK + s];
+            }
+            lds.weight[u][t] = weight;
+            lds.row[u][t] = static_cast<short>(t * kSlots + (is_routed ? slot_of(lds.routes, t, expert) : 0));
         }
-        lds.weight[u][t] = weight;
-        lds.row[u][t] = static_cast<short>(t * kSlots + (is_routed ? slot_of(lds.routes, t, expert) : 0));
-    }
-    if (wave::thread() == 0) {
-        unsigned lost = 0;
-        for (int i = 0; i < tokens * kTopK; ++i) {
-            if (lds.routes.id[i] < 0 || lds.routes.id[i] >= kRoutedExperts) lost |= 1u << i / kTopK;
+        if (wave::thread() == 0) {
+            unsigned lost = 0;
+            for (int i = 0; i < tokens * kTopK; ++i) {
+                if (lds.routes.id[i] < 0 || lds.routes.id[i] >= kRoutedExperts) lost |= 1u << i / kTopK;
+            }
+            lds.lost = lost;
         }
-        lds.lost = lost;
-    }
-    wave::barrier();
-    down<RoutedDown>(lds, args, args.w2, args.s2);
+    };
+    down<RoutedDown>(lds, args, args.w2, args.s2, prepare);
 }
 
 // --- the separate shared expert: every token, weight 1; its weights as the spec's table hands them over ---
 
 MONO_GLOBAL void mono_shared_up_gate_kernel(const SharedUpGateArguments args, const Layer::sh_args table) {
     using namespace experts;
-    MONO_LDS(UpShared, lds);
+    MONO_LDS(UpShared<SharedUp>, lds);
+    wave::let_next_start();
     const unsigned mask = (1u << args.tokens) - 1u;
     up_gate<SharedUp>(lds, args, static_cast<const Byte*>(table.sh_w13), static_cast<const Byte*>(table.sh_s13), mask,
                       [](int t) { return t; });
@@ -356,7 +388,7 @@ MONO_GLOBAL void mono_shared_up_gate_kernel(const SharedUpGateArguments args, co
 
 MONO_GLOBAL void mono_shared_down_kernel(const SharedDownArguments args, const Layer::sh_args table) {
     using namespace experts;
-    MONO_LDS(DownShared, lds);
+    MONO_LDS(DownShared<SharedDown>, lds);
     const int t = wave::thread();
     if (t < kMaxTokens) {
         lds.weight[0][t] = 1.0f;
@@ -369,8 +401,9 @@ MONO_GLOBAL void mono_shared_down_kernel(const SharedDownArguments args, const L
         lds.lost = 0;
     }
     wave::barrier();
-    down<SharedDown>(lds, args, table.sh_w2, table.sh_s2);
+    down<SharedDown>(lds, args, table.sh_w2, table.sh_s2, [] {});
 }
+
 }  // namespace mono
 
 #endif

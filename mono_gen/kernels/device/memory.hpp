@@ -62,9 +62,18 @@ MONO_DEVICE Quad narrowed(const float (&values)[8]) {
 }
 
 // Four fp8 in one word, the first lowest.
+#if defined(MONO_CUDA) && !defined(MONO_DOT)
+MONO_DEVICE unsigned fp8_word(const float* values) {
+    unsigned short low, high;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(low) : "f"(values[1]), "f"(values[0]));
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(high) : "f"(values[3]), "f"(values[2]));
+    return static_cast<unsigned>(low) | static_cast<unsigned>(high) << 16;
+}
+#else
 MONO_DEVICE unsigned fp8_word(const float* values) {
     return fp8_of(values[0]) | fp8_of(values[1]) << 8 | fp8_of(values[2]) << 16 | fp8_of(values[3]) << 24;
 }
+#endif
 
 }  // namespace mono
 

@@ -21,7 +21,7 @@
 #define MONO_LDS(type, name) __attribute__((shared)) type name
 #elif defined(MONO_CUDA)
 #define MONO_DEVICE __device__ __forceinline__
-#define MONO_GLOBAL extern "C" __global__ __launch_bounds__(mono::kThreads)
+#define MONO_GLOBAL extern "C" __global__ __launch_bounds__(mono::kThreads, 2)
 #define MONO_LDS(type, name)                      \
     extern __shared__ uint4 mono_lds_of_the_block[]; \
     type& name = *reinterpret_cast<type*>(mono_lds_of_the_block)
@@ -117,6 +117,10 @@ MONO_DEVICE void mfma_scale_f32_16x16x128_f8f6f4(const unsigned (&a)[kA == Eleme
 
 namespace wave {
 
+// A kernel that was launched early waits here for what the one before it writes; that one lets it start.
+MONO_DEVICE void wait_for_inputs() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+MONO_DEVICE void let_next_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
 MONO_DEVICE int thread() { return static_cast<int>(threadIdx.x); }
 MONO_DEVICE int block_x() { return static_cast<int>(blockIdx.x); }
 MONO_DEVICE int block_y() { return static_cast<int>(blockIdx.y); }
@@ -128,7 +132,13 @@ MONO_DEVICE float shuffle_xor(float v, int mask) { return __shfl_xor_sync(0xffff
 
 #endif
 
-MONO_DEVICE int wave_index() { return wave::uniform(wave::thread() / kWave); }
+#if !defined(MONO_CUDA)
+namespace wave {
+MONO_DEVICE void wait_for_inputs() {}  // launches follow each other whole
+MONO_DEVICE void let_next_start() {}
+}  // namespace wave
+#endif
+
 MONO_DEVICE int lane_index() { return wave::thread() % kWave; }
 
 MONO_DEVICE float wave_sum(float v) {

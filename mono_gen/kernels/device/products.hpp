@@ -18,14 +18,14 @@ namespace mono {
 
 constexpr int kTileFloats = 16 * 16;
 
-// The activations of a chunk: a row of fp8 a token, and its scales where it is MXFP8.
-struct LdsRows {
+// The activations of a step: a row of fp8 a token, and its scales where it is MXFP8.
+struct TokenRows {
     const Byte* values;
     unsigned pitch;
     const Byte* scales;
     unsigned scale_pitch;
     int tokens;
-    unsigned mask;  // tokens that take part; the columns of others hold anything
+    unsigned mask;  // tokens that take part; the columns of others may hold anything
 
     MONO_DEVICE const Byte* row(int token) const { return values + static_cast<unsigned>(token) * pitch; }
     MONO_DEVICE const Byte* row_scales(int token) const { return scales + static_cast<unsigned>(token) * scale_pitch; }

@@ -13,11 +13,17 @@ constexpr int kPartsOfGroup = 1;
 constexpr int kPieces = 2;
 template <Elements kElements>
 constexpr int kScales = kElements == Elements::fp8 ? 4 : 2;
-// 128 registers a lane: what they hold besides the accumulators.
+// What fits the LDS of two blocks.
+#ifndef MONO_PAIRS
+#define MONO_PAIRS (kElements == Elements::fp8 ? 1 : 1)
+#endif
+#ifndef MONO_UNITS
+#define MONO_UNITS (kElements == Elements::fp8 ? 2 : 4)
+#endif
 template <Elements kElements>
-constexpr int kPairsAhead = kElements == Elements::fp8 ? 1 : 2;
+constexpr int kPairsAhead = MONO_PAIRS;
 template <Elements kElements>
-constexpr int kUnitsAhead = kElements == Elements::fp8 ? 2 : 4;
+constexpr int kUnitsAhead = MONO_UNITS;
 
 MONO_DEVICE int piece_lane(int i) { return 16 * (lane_index() % 4) + lane_index() / 4 + 8 * i; }
 
@@ -108,11 +114,11 @@ struct Plain {
     MONO_DEVICE unsigned operator()(unsigned pair) const { return times(pair, both(kFp8Power)); }
 };
 
-// The lane's token of the first or second eight; columns past the last token repeat it.
+// The lane's token of the first or second eight; a column whose token takes no part repeats one that does.
 template <class Rows>
 MONO_DEVICE int column(const Rows& rows, int eight) {
     const int t = 8 * eight + lane_index() / 4;
-    return t < rows.tokens ? t : rows.tokens - 1;
+    return (rows.mask >> t & 1u) != 0u ? t : __ffs(static_cast<int>(rows.mask)) - 1;
 }
 
 // 16 fp8 of two rows with 16 of a token.
@@ -133,7 +139,7 @@ template <class Rows>
 MONO_DEVICE void multiply_fp8(Tile& tile, const Quad (&w)[kPieces], const Rows& rows, int k) {
     MONO_UNROLL
     for (int eight = 0; eight < 2; ++eight) {
-        if (eight == 1 && rows.tokens <= 8) continue;
+        if ((rows.mask >> 8 * eight & 0xFFu) == 0u) continue;
         const Quad x = load16(rows.row(column(rows, eight)), static_cast<unsigned>(k + 16 * (lane_index() % 4)));
         multiply_piece(tile.d + 4 * eight, w[0], w[1], x, Plain(), Plain(), Plain());
     }
@@ -178,7 +184,7 @@ MONO_DEVICE void multiply_mx(Tile& tile, const Quad (&w)[kCount], const unsigned
         const Factor of_lower(scale[2 * h + 1] >> 8 * kSelect & 0xFFu, kIsFp8 ? kFp8Power : kFp4Power);
         MONO_UNROLL
         for (int eight = 0; eight < 2; ++eight) {
-            if (eight == 1 && rows.tokens <= 8) continue;
+            if ((rows.mask >> 8 * eight & 0xFFu) == 0u) continue;
             const int t = column(rows, eight);
             const Byte* row = rows.row(t);
             const TokenFactor of_token = {both_of_e8m0(rows.row_scales(t)[k / 32 + (kIsFp8 ? 2 * h + g / 2 : g)])};

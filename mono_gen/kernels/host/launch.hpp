@@ -81,7 +81,7 @@ inline bool provide(Block& block, const Launch& launch) {
     return true;
 }
 
-// All lanes at their entry, in the orders that the seed gives this block; the LDS poisoned.
+// All lanes at their entry, the block's random numbers at those that the seed gives it, the LDS poisoned.
 inline void prepare(Block& block, const Launch& launch, int x, int y, void (*entry)(), void* body) {
     block.x = x;
     block.y = y;
@@ -100,9 +100,6 @@ inline void prepare(Block& block, const Launch& launch, int x, int y, void (*ent
         wave.size = launch.wave;
         wave.returned = 0;
         for (int l = 0; l < wave.size; ++l) {
-            const unsigned other = static_cast<unsigned>(next_random(block.random) % static_cast<unsigned>(l + 1));
-            wave.order[l] = wave.order[other];
-            wave.order[other] = static_cast<unsigned char>(l);
             Lane& lane = wave.lanes[l];
             lane.wave = &wave;
             lane.lane = l;

@@ -24,8 +24,8 @@ inline constexpr Operation kBarrier{"barrier", nullptr};
 inline Lane* next_of_pass(Wave& wave) {
     Lane* lane = nullptr;
     do {
-        lane = &wave.lanes[wave.order[wave.at]];
-        wave.at = (wave.at + wave.step) & (static_cast<unsigned>(wave.size) - 1);  // sizes are powers of two
+        lane = &wave.lanes[wave.at];
+        wave.at = (wave.at + wave.step) & (static_cast<unsigned>(wave.size) - 1);
     } while (lane->returned);
     --wave.left;
     return lane;
@@ -33,7 +33,7 @@ inline Lane* next_of_pass(Wave& wave) {
 
 // The first lane of a new pass.
 inline Lane* begin_pass(Wave& wave, unsigned long long random) {
-    const unsigned last = static_cast<unsigned>(wave.size) - 1;  // an odd step reaches all
+    const unsigned last = static_cast<unsigned>(wave.size) - 1;
     wave.at = static_cast<unsigned>(random) & last;
     wave.step = (static_cast<unsigned>(random >> 8) & last) | 1U;
     wave.left = wave.size - wave.returned;

@@ -63,9 +63,8 @@ struct Wave {
     int size = 0;
     int returned = 0;
 
-    // A pass runs each lane that has not returned once, up to where it waits. Its order is every `step`-th entry of
-    // `order` from `at` on: another one each pass.
-    unsigned char order[kMostLanes] = {};
+    // A pass runs each lane that has not returned once, up to where it waits: every `step`-th lane from `at` on, around
+    // and around. `step` is odd and a wave's size a power of two, so that all lanes come; each pass has its own order.
     unsigned at = 0, step = 1;
     int left = 0;                 // lanes that the pass has not run yet
     const Lane* first = nullptr;  // the first lane of the pass that waits
