@@ -34,6 +34,7 @@ from mono_gen.checkpoint.target import Target
 from mono_gen.frozen import frozen
 from mono_gen.runtime.content import Running, unread
 from mono_gen.runtime.errors import MonoUnsupported
+from mono_gen.runtime.ledger import sweep
 from mono_gen.write import replace_file
 
 CHUNK_BYTES = 16 << 20
@@ -169,6 +170,7 @@ def _convert(
     buffers: list[torch.Tensor] = []
     for first in range(0, job.items, step):
         count = min(step, job.items - first)
+        sweep()  # what the ledger keeps of tensors that are gone keeps the allocator from using their memory again
         sources = read_sources(reader, job, share, first, count, buffers)
         names = (source.local for source in job.field.sources)
         try:

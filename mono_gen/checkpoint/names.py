@@ -81,6 +81,7 @@ def read_map(path: Path) -> Map:
     sources: dict[str, list[Part]] = {}
     lines: dict[str, int] = {}
     wrong: list[str] = []
+    tried: set[str] = set()  # sources with a line that is wrong: they are not empty
     source = ""
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.partition("#")[0].rstrip()
@@ -91,6 +92,7 @@ def read_map(path: Path) -> Map:
             part = _part(number, line.strip())
             if isinstance(part, str):
                 wrong.append(f"line {number}: {part}")
+                tried.add(source)
             elif not source:
                 wrong.append(f"line {number}: tensors without a source; a line that is not indented names one")
             else:
@@ -109,7 +111,7 @@ def read_map(path: Path) -> Map:
                 wrong.append(f"line {number}: {source} a second time, first in line {lines[source]}")
             sources.setdefault(source, [])
             lines.setdefault(source, number)
-    wrong += _incomplete(heads, sources, lines)
+    wrong += _incomplete(heads, sources, {path: line for path, line in lines.items() if path not in tried})
     if wrong:
         raise Refused(str(path), wrong, WRONG_INPUT)
     stripped = {word: tuple(name.strip() for name in names) for word, names in heads.items()}
@@ -155,5 +157,5 @@ def _incomplete(heads: dict[str, tuple[str, ...]], sources: dict[str, list[Part]
     wrong += [f"`layers`: {p!r} has no {LAYER}" for p in heads.get("layers", ()) if p.count(LAYER) != 1]
     if not sources:
         wrong.append("it names no source of any field")
-    wrong += [f"line {lines[path]}: {path} is made of nothing" for path, parts in sources.items() if not parts]
+    wrong += [f"line {line}: {path} is made of nothing" for path, line in lines.items() if not sources[path]]
     return wrong

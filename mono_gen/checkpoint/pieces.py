@@ -227,12 +227,14 @@ def _names(search: Search, one: Field, source: Source, part: Part) -> tuple[str,
     count = 0
     while search.checkpoint.has(search.full(part, name, count)):
         count += 1
-    if isinstance(first, str):
-        _bind(search, first, count, search.full(part, name, count - 1))
-    elif count < first:
-        search.wrong.append(f"missing: {search.full(part, name, count)}, of {first} items")
-    elif count > first:
-        search.wrong.append(f"{search.full(part, name, first)}: beyond the {first} items of {source.local}")
+    length = first if isinstance(first, int) else search.dims.get(first)
+    if (length is not None and count < length) or search.checkpoint.has(search.full(part, name, count + 1)):
+        search.at(part, f"missing: {search.full(part, name, count)}, of {length or 'several'} items")
+        return ()
+    if length is None:
+        search.dims[str(first)] = count
+    elif count > length:
+        search.at(part, f"{search.full(part, name, length)}: beyond the {length} items of {source.local}")
     return tuple(search.full(part, name, item) for item in range(count))
 
 

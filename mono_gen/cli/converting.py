@@ -170,7 +170,10 @@ def _convert(request: Request, job: RankJob, resume: bool) -> int:
     from mono_gen.checkpoint.outputs import plan_outputs
 
     total = sum(shard.data_bytes for shard in plan_outputs(job.checkpoint, job.target.name, job.work.jobs))
-    with _progress(f"converting{_of_rank(job)}", total, job.share.rank, in_bytes=True) as advance:
+    with (
+        _progress(f"converting{_of_rank(job)}", total, job.share.rank, in_bytes=True) as advance,
+        _said_what_stays(job.out),
+    ):
         done = convert(job.checkpoint, job.target, job.work, job.share, job.map_digest, job.out, resume, advance)
     kept = f" ({done.kept} were there)" if done.kept else ""
     lines = [
@@ -204,6 +207,17 @@ def _verify(request: Request, job: RankJob, sample: int | None) -> int:
     lines.append(f"{job.out}: {report.count(len(found.differences), 'difference')}, by {how}\n")
     report.out("".join(lines))
     return DIFFERS
+
+
+@contextmanager
+def _said_what_stays(out: Path) -> Iterator[None]:
+    """Return a context that says, when it ends badly, that files are kept which `--resume` takes."""
+    try:
+        yield
+    except BaseException:
+        if any(path.suffix == ".safetensors" for path in (out.iterdir() if out.is_dir() else ())):
+            report.err(f"{out}: the files that are whole stay; --resume goes on with the others\n")
+        raise
 
 
 def _of_rank(job: RankJob) -> str:

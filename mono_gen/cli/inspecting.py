@@ -240,7 +240,8 @@ def _dump(request: Request, file: Shard, plans: Sequence[SpecPlan]) -> int:
     if entry is None:
         from mono_gen.resolve.report import near
 
-        raise CommandError(clean(f"no tensor {request.tensor!r} in '{file.path}'; {near(request.tensor, file.entries)}"))
+        hint = f"; {near(request.tensor, file.entries)}" if file.entries else ", which has none"
+        raise CommandError(clean(f"no tensor {request.tensor!r} in '{file.path}'{hint}"))
     if not entry.nbytes:
         raise CommandError(f"{request.tensor!r} has no bytes")
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mono_gen.emit.hip_text import comment, listed, literal
+from mono_gen.emit.hip_text import listed, literal
 from mono_gen.plan.model import SpecPlan, TensorPlan
 from mono_gen.terms import Op, Step, Term
 
@@ -24,11 +24,11 @@ def layout_axes(kind: str, axes: Sequence[Axis], indent: int) -> tuple[str, ...]
 
 
 def tensor_axes(tensor: TensorPlan, kind: str, indent: int) -> tuple[str, ...]:
-    """Return the alias that folds read: the layout's own, or one for row-major order and for segments padded each."""
+    """Return the alias that folds read, of row-major order and of segments padded each; else it is the layout's own."""
     model = tensor.model
     steps = _steps(tensor.shift) if tensor.shift is not None else []
     if model.layout is not None and not steps:
-        return _alias_of("layout::offset_axes", indent)
+        return ()
     axes = []
     for axis in range(len(model.bound.extents)):
         digits = sorted((d for d in model.bound.digits if d.axis == axis), key=lambda d: d.weight)
@@ -65,12 +65,4 @@ def _nested(head: str, words: Sequence[str]) -> list[str]:
 def _alias(kind: str, axes: Sequence[Sequence[str]], indent: int) -> tuple[str, ...]:
     """Return the alias of axes whose types are given as the words between their commas."""
     words = [word for axis in axes for word in axis]
-    return (
-        *comment(["The digits of each axis, fastest first: their sizes, and the elements that a step moves."], indent),
-        *listed("using offset_axes = detail::axes<", [kind, "kBits", *words], ">;", indent),
-    )
-
-
-def _alias_of(other: str, indent: int) -> tuple[str, ...]:
-    """Return the alias of a layout's axes."""
-    return (" " * indent + f"using offset_axes = {other};",)
+    return listed("using offset_axes = detail::axes<", [kind, "kBits", *words], ">;", indent)

@@ -39,6 +39,7 @@ class LayoutView:
     extents: tuple[str, ...]
     rules: tuple[str, ...]
     sizes: tuple[str, ...]
+    strides: tuple[str, ...]
     steps: tuple[str, ...]
     store: tuple[str, ...]
     digits: tuple[str, ...]
@@ -58,6 +59,11 @@ class Spelled:
     plan: LayoutPlan
     names: dict[str, str]
     sizes: dict[str, Term]
+
+    @property
+    def split(self) -> tuple[str, ...]:
+        """Return the digits in the order of the axes, each axis slowest first."""
+        return tuple(factor.name for axis in self.plan.model.template.axes for factor in axis.factors)
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -113,13 +119,14 @@ def layout_view(plan: LayoutPlan) -> LayoutView:
         extents=_extents(layout),
         rules=_rules(layout),
         sizes=_sizes(layout),
+        strides=_strides(layout),
         steps=(*_steps(layout), *_axes(layout)),
         store=comment([f"{model.store_place}  {plan.store_text}", *_feeds(model)], INDENT),
         digits=function(
             "auto",
             "digits",
             [f"offset_t {name}" for name in layout.order],
-            f"detail::place<kBits>({expression(plan.element, layout.names)})",
+            f"detail::place<kBits>({_element(layout)})",
             INDENT,
         ),
         offset=function(
@@ -177,6 +184,7 @@ def _extents(layout: Spelled) -> tuple[str, ...]:
         lines += constant("unsigned long long", "kFill", f"0x{fill:02X}ULL", INDENT, "of a pad")
     lines += constant("unsigned long long", "kId", id_literal(plan.id), INDENT)
     lines += statement("using offset_t = detail::offset_t<kElements, kBits>;", INDENT)
+    lines += statement(f"using layout = {plan.model.name};  // of the tensors that derive from it", INDENT)
     return tuple(lines)
 
 
@@ -210,41 +218,62 @@ def _rules(layout: Spelled) -> tuple[str, ...]:
 
 
 def _sizes(layout: Spelled) -> tuple[str, ...]:
-    """Return the size of each digit: those in bytes first, for the others hang on them."""
+    """Return the values of each digit: those in bytes first, for the others hang on them."""
     plan = layout.plan
     digit_of = {size.name: digit for digit, size in layout.sizes.items() if isinstance(size, Var)}
     lines: list[str] = []
     for size in plan.sizes:
         value = f"static_cast<offset_t>({expression(size.value, layout.names)})"
         lines += constant("offset_t", f"kSize_{digit_of[size.name]}", value, INDENT, size.remark)
-    for digit, term in layout.sizes.items():
-        if isinstance(term, Num):
+    for digit in layout.split:
+        if isinstance(term := layout.sizes[digit], Num):
             lines += constant("offset_t", f"kSize_{digit}", literal(term.value), INDENT)
-    for digit, pitch in plan.model.template.pitches:
-        faster = layout.order[layout.order.index(digit) + 1 :]
-        wide = f"{expression(layout.stride(digit), layout.names)} >= {expression(layout.inside(faster), layout.names)}"
-        lines += assertion(wide, f"{plan.model.name}: pitch {digit} = {pitch} spans what lies inside it", INDENT)
     return tuple(lines)
 
 
-def _bytes(layout: Spelled, elements: Term) -> str:
+def _strides(layout: Spelled) -> tuple[str, ...]:
+    """Return the elements that a step of each digit moves: what the store order, and it alone, decides."""
+    lines: list[str] = [*comment(["The elements that a step of each digit moves."], INDENT)]
+    for digit in layout.split:
+        lines += constant("offset_t", f"kStride_{digit}", expression(layout.stride(digit), layout.names), INDENT)
+    for digit, pitch in layout.plan.model.template.pitches:
+        faster = layout.order[layout.order.index(digit) + 1 :]
+        wide = f"kStride_{digit} >= {expression(layout.inside(faster), layout.names)}"
+        lines += assertion(wide, f"{layout.plan.model.name}: pitch {digit} = {pitch} spans what lies inside it", INDENT)
+    return tuple(lines)
+
+
+def _element(layout: Spelled) -> str:
+    """Return the number of an element, over the values of its digits."""
+    strides = {digit: layout.stride(digit) for digit in layout.split}
+    return " + ".join(d if strides[d] == Num(1) else f"{d} * kStride_{d}" for d in layout.split)
+
+
+def _bytes(elements: str) -> str:
     """Return the bytes of so many elements: no number where they are not whole."""
-    return f"detail::bytes<offset_t, {expression(elements, layout.names)}, kBits>()"
+    return f"detail::bytes<offset_t, {elements}, kBits>()"
 
 
 def _steps(layout: Spelled) -> tuple[str, ...]:
     """Return the bytes of one step of each digit, and the sizes of the groups that the store names."""
-    lines: list[str] = []
-    for digit in layout.order:
-        lines += constant("auto", f"kStep_{digit}", _bytes(layout, layout.stride(digit)), INDENT)
+    lines: list[str] = [*comment(["The bytes of it, where they are whole."], INDENT)]
+    for digit in layout.split:
+        lines += constant("auto", f"kStep_{digit}", _bytes(f"kStride_{digit}"), INDENT)
     tile, lane, byte = (layout.group(label) for label in ("tile", "lane", "byte"))
-    if tile:
-        lines += constant("auto", "kTileBytes", _bytes(layout, layout.inside((*lane, *byte))), INDENT)
+    pitched = {name for name, _ in layout.plan.model.template.pitches}
+    inside = layout.inside((*lane, *byte))
+    tile_bytes = _bytes(expression(inside, layout.names))
     if lane:
         lanes = flat_product([layout.sizes[name] for name in lane])
         count = expression(lanes, layout.names)
         lines += constant("int", "kLanes", count if isinstance(lanes, Num) else f"static_cast<int>({count})", INDENT)
-        lines += constant("auto", "kLaneBytes", _bytes(layout, layout.inside(byte)), INDENT)
+        in_lane = layout.inside(byte)
+        lane_bytes = _bytes(expression(in_lane, layout.names)) if lane[-1] in pitched else f"kStep_{lane[-1]}"
+        lines += constant("auto", "kLaneBytes", lane_bytes, INDENT)
+        if not pitched & set(lane) and not may_part_bytes(layout, in_lane):
+            tile_bytes = "kLanes * kLaneBytes"
+    if tile:
+        lines += constant("auto", "kTileBytes", tile_bytes, INDENT)
     return tuple(lines)
 
 
@@ -256,10 +285,7 @@ def _feeds(model: LayoutModel) -> list[str]:
 def _axes(layout: Spelled) -> tuple[str, ...]:
     """Return the digits of each axis for folds over a wave."""
     axes = [
-        [
-            (expression(layout.sizes[f.name], layout.names), expression(layout.stride(f.name), layout.names))
-            for f in reversed(axis.factors)
-        ]
+        [(f"kSize_{f.name}", f"kStride_{f.name}") for f in reversed(axis.factors)]
         for axis in layout.plan.model.template.axes
     ]
     return layout_axes("offset_t", axes, INDENT)

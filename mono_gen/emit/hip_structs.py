@@ -30,14 +30,6 @@ class TableView:
 
 
 @frozen
-class FieldId:
-    """An entry of `kFieldIds`."""
-
-    literal: str
-    name: str
-
-
-@frozen
 class StructView:
     """A struct: what it defines itself and what it takes from its base, what is asserted of it, and its aliases."""
 
@@ -46,7 +38,7 @@ class StructView:
     inherited: tuple[Alias, ...]
     tensors: tuple[TensorView, ...]
     tables: tuple[TableView, ...]
-    field_ids: tuple[FieldId, ...]
+    field_ids: tuple[str, ...]
     field_count: int
     id: str
     asserts: tuple[str, ...]
@@ -74,7 +66,7 @@ def struct_view(struct: StructPlan, spec: SpecPlan) -> StructView:
         inherited=tuple(Alias(name, f"{model.base}::{name}") for name in inherited),
         tensors=tuple(tensors),
         tables=tuple(tables),
-        field_ids=tuple(FieldId(id_literal(f.id), f.model.name) for f in struct.fields),
+        field_ids=tuple(f.model.name for f in struct.fields),
         field_count=len(struct.fields),
         id=id_literal(struct.id),
         asserts=(*(line for t in tensors for line in t.samples), *(line for t in tables for line in t.asserts)),

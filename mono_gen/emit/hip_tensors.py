@@ -1,10 +1,11 @@
-"""A field's tensors as C++: a class a tensor, its numbers folded in, its map that of the layout's template."""
+"""A field's tensors as C++: a class a tensor, derived from its layout at its extents."""
 
 from __future__ import annotations
 
-from mono_gen.algebra.layout import Digit
+from collections.abc import Sequence
+
 from mono_gen.emit.hip_axes import tensor_axes
-from mono_gen.emit.hip_layouts import has_select, padded_axes
+from mono_gen.emit.hip_layouts import padded_axes
 from mono_gen.emit.hip_text import (
     INT_LIMIT,
     comment,
@@ -17,9 +18,9 @@ from mono_gen.emit.hip_text import (
     sampled,
 )
 from mono_gen.frozen import frozen
-from mono_gen.model import FieldModel, TensorModel
+from mono_gen.model import AxisExtent, FieldModel, TensorModel
 from mono_gen.plan.model import FieldPlan, LayoutPlan, Sample, TensorPlan
-from mono_gen.terms import CPP, Num, Term, text, variables
+from mono_gen.terms import Num, Term, variables
 
 INDENT = 8
 
@@ -30,7 +31,7 @@ class TensorView:
 
     name: str
     doc: tuple[str, ...]
-    layout: tuple[str, ...]
+    head: tuple[str, ...]
     constants: tuple[str, ...]
     segments: tuple[str, ...]
     steps: tuple[str, ...]
@@ -44,12 +45,12 @@ def tensor_view(struct: str, field: FieldPlan, tensor: TensorPlan, layout: Layou
     return TensorView(
         name=model.name,
         doc=comment([*_doc(field.model, model), f"{field.model.place}  {_title(field.model, model)}"], INDENT - 4),
-        layout=_layout(model, layout),
+        head=_head(model, layout),
         constants=_constants(field, tensor, layout),
         segments=_segments(model),
         steps=(*_steps(model, layout), *tensor_axes(tensor, inner_type(model), INDENT)),
-        functions=(*_sizes(tensor), *_offsets(tensor, layout), *_fold(model, layout)),
-        samples=tuple(line for s in tensor.samples for line in _sampled(f"{struct}::{model.name}", s)),
+        functions=(*_sizes(tensor), *_offsets(tensor, layout)),
+        samples=_samples(f"{struct}::{model.name}", tensor, layout),
     )
 
 
@@ -67,36 +68,63 @@ def _title(field: FieldModel, tensor: TensorModel) -> str:
     return f"{tensor.element.name}[{extents}]{order}{whole}{absent}"
 
 
-def _layout(model: TensorModel, layout: LayoutPlan | None) -> tuple[str, ...]:
-    """Return the alias of the layout at the tensor's extents; padded ones are given where they do not follow."""
+def _head(model: TensorModel, layout: LayoutPlan | None) -> tuple[str, ...]:
+    """Return the head of the class, which takes the map of the layout at the tensor's extents.
+
+    Padded extents are given where they do not follow.
+    """
     if layout is None:
-        return ()
+        return (f"    struct {model.name} {{",)
     numbers = [*(literal(n) for n in model.bound.extents), str(model.element.bits)]
     if model.pad_each:
         padded = {axis.name for axis in padded_axes(layout)}
         numbers += [literal(n) for name, n in zip(layout.model.axes, model.bound.padded, strict=True) if name in padded]
-    return listed(f"using layout = {layout.model.name}<", numbers, ">;", INDENT)
+    return listed(f"struct {model.name} : {layout.model.name}<", numbers, "> {", INDENT - 4)
 
 
 def _constants(field: FieldPlan, tensor: TensorPlan, layout: LayoutPlan | None) -> tuple[str, ...]:
-    """Return id, width, extents and bytes."""
+    """Return id, width, extents and bytes: of a layout's tensor, what the layout at its extents does not say."""
     model = tensor.model
+    data = field.model.tensors[0]
     lines = [
-        *constant("unsigned long long", "kId", id_literal(field.id), INDENT),
-        *constant("int", "kBits", str(model.element.bits), INDENT),
+        *constant("unsigned long long", "kId", id_literal(field.id) if model is data else f"{data.name}::kId", INDENT)
     ]
-    for name, n in zip(model.axes, model.extents, strict=True):
-        if isinstance(n, int):
-            lines += constant("long long", f"kExtent_{name}", literal(n), INDENT)
-    if layout is not None:
-        for name, axis in zip(model.axes[model.batch :], layout.model.axes, strict=True):
-            lines += constant("long long", f"kPadded_{name}", f"layout::kPadded_{axis}", INDENT)
-        if padded_axes(layout) and layout.model.template.fill is not None:
-            lines += constant("unsigned long long", "kFill", "layout::kFill", INDENT, "of a pad")
+    if layout is None:
+        lines += constant("int", "kBits", str(model.element.bits), INDENT)
+        lines += _extents(model.axes, model.extents)
+    else:
+        lines += _extents(model.axes[: model.batch], model.extents[: model.batch])
+        lines += _inner_extents(model, layout)
     runtime = model.runtime_dim
     remark = f"of one step of {runtime}: bytes(n) is the whole" if runtime is not None else ""
-    lines += constant("long long", "kBytes", literal(tensor.total_bytes), INDENT, remark)
+    if layout is None or model.batch:
+        lines += constant("long long", "kBytes", literal(tensor.total_bytes), INDENT, remark)
     return tuple(lines)
+
+
+def _extents(axes: Sequence[str], extents: Sequence[AxisExtent]) -> list[str]:
+    """Return the extents that are known."""
+    return [
+        line
+        for name, n in zip(axes, extents, strict=True)
+        if isinstance(n, int)
+        for line in constant("long long", f"kExtent_{name}", literal(n), INDENT)
+    ]
+
+
+def _inner_extents(model: TensorModel, layout: LayoutPlan) -> list[str]:
+    """Return the extents of a layout's axes that the tensor calls otherwise, or that are not the layout's own."""
+    lines: list[str] = []
+    named = zip(model.axes[model.batch :], layout.model.axes, strict=True)
+    sizes = zip(model.extents[model.batch :], model.bound.extents, strict=True)
+    for (name, axis), (n, stored) in zip(named, sizes, strict=True):
+        if n != stored:
+            lines += _extents([name], [n])
+        elif name != axis:
+            lines += constant("long long", f"kExtent_{name}", f"kExtent_{axis}", INDENT)
+        if name != axis:
+            lines += constant("long long", f"kPadded_{name}", f"kPadded_{axis}", INDENT)
+    return lines
 
 
 def _segments(model: TensorModel) -> tuple[str, ...]:
@@ -123,53 +151,15 @@ def _place_type(model: TensorModel, kind: str) -> str:
     return kind if model.element.bits >= 8 else f"detail::Nibble<{kind}>"
 
 
-def _is_whole(model: TensorModel, elements: int) -> bool:
-    """Return whether so many elements are whole bytes."""
-    return elements * model.element.bits % 8 == 0
-
-
-def _group(model: TensorModel, layout: LayoutPlan | None, label: str) -> tuple[Digit, ...]:
-    """Return the digits of a group of the store, empty where it is not named."""
-    digits = {digit.name: digit for digit in model.bound.digits}
-    groups = layout.groups if layout is not None else ()
-    return next((tuple(digits[name] for name in g.digits) for g in groups if g.label == label), ())
-
-
-def _inside(digits: tuple[Digit, ...]) -> int:
-    """Return the elements that digits span; 1 for none."""
-    return digits[0].size * digits[0].stride if digits else 1
-
-
-def _has_tile(model: TensorModel, layout: LayoutPlan | None) -> bool:
-    """Return whether the store names a tile, and its steps are whole bytes."""
-    tile, lane, byte = (_group(model, layout, label) for label in ("tile", "lane", "byte"))
-    return bool(tile) and all(_is_whole(model, n) for n in (_inside((*lane, *byte)), *(d.stride for d in tile)))
-
-
-def _has_lane(model: TensorModel, layout: LayoutPlan | None) -> bool:
-    """Return whether the store names lanes, and each holds whole bytes."""
-    lane, byte = (_group(model, layout, label) for label in ("lane", "byte"))
-    return bool(lane) and all(_is_whole(model, n) for n in (_inside(byte), *(d.stride for d in lane)))
-
-
 def _steps(model: TensorModel, layout: LayoutPlan | None) -> tuple[str, ...]:
-    """Return the bytes of one step of each digit that moves whole bytes, and the sizes of the groups."""
-    kind = inner_type(model)
+    """Return the bytes of one step of each axis in row-major order, where it moves whole bytes."""
+    if layout is not None:
+        return ()
     lines: list[str] = []
-    if layout is None:
-        for name, digit in zip(model.axes[model.batch :], model.bound.digits, strict=True):
-            stride = model.bound.span if model.runtime_row and digit.axis == 0 else digit.stride
-            if _is_whole(model, stride):
-                lines += constant(kind, f"kStep_{name}", literal(stride * model.element.bits // 8), INDENT)
-        return tuple(lines)
-    for digit in model.bound.digits:
-        if _is_whole(model, digit.stride):
-            lines += constant(kind, f"kStep_{digit.name}", f"layout::kStep_{digit.name}", INDENT)
-    if _has_tile(model, layout):
-        lines += constant(kind, "kTileBytes", "layout::kTileBytes", INDENT)
-    if _has_lane(model, layout):
-        lines += constant("int", "kLanes", "layout::kLanes", INDENT)
-        lines += constant(kind, "kLaneBytes", "layout::kLaneBytes", INDENT)
+    for name, digit in zip(model.axes[model.batch :], model.bound.digits, strict=True):
+        stride = model.bound.span if model.runtime_row and digit.axis == 0 else digit.stride
+        if stride * model.element.bits % 8 == 0:
+            lines += constant(inner_type(model), f"kStep_{name}", literal(stride * model.element.bits // 8), INDENT)
     return tuple(lines)
 
 
@@ -196,7 +186,6 @@ def _offsets(tensor: TensorPlan, layout: LayoutPlan | None) -> tuple[str, ...]:
         )
         lines += comment(["Byte offset of an item, in 64 bits."], INDENT)
         lines += function("long long", "base", [f"long long {name}" for name in batch], value, INDENT)
-    lines += comment([_formula(tensor)], INDENT)
     lines += _inner(tensor, layout, kind)
     inner = f"inner({', '.join(axes)})"
     whole = f"base({', '.join(batch)}) + {inner}" if batch else inner
@@ -204,22 +193,7 @@ def _offsets(tensor: TensorPlan, layout: LayoutPlan | None) -> tuple[str, ...]:
         whole = f"0LL + {inner}"
     parameters = [*(f"long long {name}" for name in batch), *(f"{kind} {name}" for name in axes)]
     lines += function(_place_type(model, "long long"), "offset", parameters, whole, INDENT)
-    if layout is not None:
-        digits = [digit.name for digit in layout.digits]
-        lines += function(
-            _place_type(model, kind),
-            "digits",
-            [f"{kind} {name}" for name in digits],
-            f"layout::digits({', '.join(digits)})",
-            INDENT,
-        )
     return tuple(lines)
-
-
-def _formula(tensor: TensorPlan) -> str:
-    """Return the inner offset with all numbers folded, for readers."""
-    nibble = f", nibble {text(tensor.nibble, CPP)}" if tensor.nibble is not None else ""
-    return f"Byte {text(tensor.inner_byte, CPP)}{nibble}"
 
 
 def _inner(tensor: TensorPlan, layout: LayoutPlan | None, kind: str) -> tuple[str, ...]:
@@ -249,21 +223,11 @@ def _as_int(term: Term, kind: str) -> str:
     return value if kind == "int" or isinstance(term, Num) else f"static_cast<int>({value})"
 
 
-def _fold(model: TensorModel, layout: LayoutPlan | None) -> tuple[str, ...]:
-    """Return the layout's fold, where the store names its groups."""
-    kind = inner_type(model)
-    lines: list[str] = []
-    if _has_tile(model, layout):
-        tile = [digit.name for digit in _group(model, layout, "tile")]
-        lines += function(kind, "tile", [f"{kind} {name}" for name in tile], f"layout::tile({', '.join(tile)})", INDENT)
-    if _has_lane(model, layout):
-        lines += function(kind, "lane", [f"{kind} l"], "layout::lane(l)", INDENT)
-    if layout is not None and model.element.bits == 8 and has_select(layout):
-        byte = [digit.name for digit in _group(model, layout, "byte")]
-        lines += function(
-            "int", "select", [f"int {name}" for name in byte], f"layout::select({', '.join(byte)})", INDENT
-        )
-    return tuple(lines)
+def _samples(name: str, tensor: TensorPlan, layout: LayoutPlan | None) -> tuple[str, ...]:
+    """Return the assertions that elements lie where the algebra puts them, and of bytes that the layout counts."""
+    is_counted = layout is not None and not tensor.model.batch
+    whole = sampled(f"{name}::kBytes == {literal(tensor.total_bytes)}", 0) if is_counted else ()
+    return (*whole, *(line for s in tensor.samples for line in _sampled(name, s)))
 
 
 def _sampled(name: str, sample: Sample) -> tuple[str, ...]:

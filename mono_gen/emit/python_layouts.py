@@ -94,12 +94,11 @@ def _reference(plan: LayoutPlan, spec_file: str) -> list[str]:
 
 
 def _documented(plan: LayoutPlan) -> list[str]:
-    """Return the doc comment of the spec, the order, and where it stands."""
+    """Return the doc comment of the spec, and where the layout stands."""
     doc = [f"    {safe(line)}".rstrip() for line in wrapped(plan.model.doc.splitlines())]
     return [
         *doc,
         *([""] if doc else []),
-        f"    Order:  {plan.torch_text}",
         f"    Source: {plan.model.place}, {plan.store_text}",
     ]
 
@@ -190,7 +189,7 @@ def _offset(plan: LayoutPlan) -> list[str]:
         f'    """Return the byte of element ({", ".join(axes)}) of logical shape [..., {", ".join(axes)}] in elements;',
         "    for 4-bit elements the byte and the nibble, 0 the low one.",
         "",
-        f"    Source: {plan.model.place}, {plan.store_text}",
+        f"    Source: {plan.model.place}{'' if plan.has_pack else f', {plan.store_text}'}",
         '    """',
     ]
     body: list[str] = []

@@ -56,13 +56,13 @@ def struct_view(plan: StructPlan, spec_file: str, digest: str, earlier: dict[str
         struct_id=f"0x{plan.id:016X}",
         field_ids=(
             *_inherited("field_ids", base),
-            *(f"{quoted(t.model.name)}: 0x{f.id:016X}," for f in own for t in f.tensors),
+            *(line for f in own for line in _id_lines(f)),
         ),
         segments=tuple(_segments(plan, own, base)),
         infos=tuple(line for f in plan.fields for line in _info_lines(f)),
         tensors=(
             *_inherited("tensors", base),
-            *(line for f in own for t in f.tensors for line in _tensor_lines(t, f.id)),
+            *(line for f in own for t in f.tensors for line in _tensor_lines(t)),
         ),
         members=tuple(_members(plan)),
         signature=f"def from_layer({args}) -> {model.name}:",
@@ -126,7 +126,15 @@ def _info_lines(plan: FieldPlan) -> Lines:
     return [*lines[:-1], lines[-1] + ","]
 
 
-def _tensor_lines(plan: TensorPlan, field_id: int) -> Lines:
+def _id_lines(plan: FieldPlan) -> Lines:
+    """Return the entry of a field's tensors in `field_ids`: its id, once."""
+    names = [quoted(t.name) for t in plan.model.tensors]
+    if len(names) == 1:
+        return [f"{names[0]}: 0x{plan.id:016X},"]
+    return [f"**dict.fromkeys({tuple_text(names)}, 0x{plan.id:016X}),"]
+
+
+def _tensor_lines(plan: TensorPlan) -> Lines:
     """Return the entry of a tensor in `tensors`."""
     tensor = plan.model
     args = [
@@ -135,7 +143,7 @@ def _tensor_lines(plan: TensorPlan, field_id: int) -> Lines:
         str(tensor.element.bits),
         quoted(tensor.layout_name),
         f"0x{plan.layout_id:016X}",
-        f"0x{field_id:016X}",
+        f"field_ids[{quoted(tensor.name)}]",
         *([f"batch={tensor.batch}"] if tensor.batch else []),
     ]
     if tensor.bound.live_pads:

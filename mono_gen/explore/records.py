@@ -34,7 +34,7 @@ def of_lane(found: Found, spots: Sequence[Spot], lane: int, tile: Mapping[str, i
     """
     bits, position, holds = found.tensor.model.element.bits, 0, []
     for run in runs_of(spots):
-        holds.append({"lane_byte": position * bits // 8, **_run(found, run)})
+        holds.append({"lane_byte": position * bits // 8, **run_record(found, run)})
         position += run.count
     record = {"lane": lane, "tile": dict(tile), "elements": total, "lane_bytes": total * bits // 8, "holds": holds}
     return {**_tensor(found), **record, **_fixed(found, spots[0], spots[0].byte)}
@@ -42,10 +42,6 @@ def of_lane(found: Found, spots: Sequence[Spot], lane: int, tile: Mapping[str, i
 
 def run_record(found: Found, run: Run) -> dict[str, object]:
     """Return the record of a run of places."""
-    return _run(found, run)
-
-
-def _run(found: Found, run: Run) -> dict[str, object]:
     axes = found.tensor.model.axes
     bits = found.tensor.model.element.bits
     return {

@@ -13,7 +13,7 @@ from mono_gen.infer.probe import Probe, run
 from mono_gen.infer.trace import trace
 
 LARGEST = 1 << 22
-"""Bytes of the largest tensor that is traced: a nibble of it takes some dozens of bytes while it is."""
+"""Bytes of the largest tensor that is traced: a nibble of it takes some hundred bytes while it is."""
 
 _FACTORS = (2, 3, 4, 5, 8)
 _PADDED = 1 << 16
@@ -171,8 +171,7 @@ def whole_shapes(probe: Probe, facts: tuple[AxisFacts, ...]) -> tuple[Shape, Sha
     for shape in shapes:
         if probe.bytes_of(shape) > LARGEST:
             raise CannotRun(
-                f"tracing needs a {probe.dtype_name} tensor of {shape_text(shape)}, and {prod(shape)} elements are too "
-                "many: give a smaller --shape"
+                f"some tiles an axis make {probe.tensor_text(shape)}, and {prod(shape)} elements are too many to trace"
             )
     return shapes[0], shapes[1]
 

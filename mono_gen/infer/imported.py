@@ -68,8 +68,8 @@ def import_layout(target: Target, dtypes: Sequence[torch.dtype], shapes: Sequenc
     torch.set_num_threads(1)  # thousands of small operations: on a busy machine each would wait for its threads
     try:
         return _import(target, probes, shapes, names, "")
-    except NotOneLayout as fault:
-        note = f"legal for multiples of {shape_text(shapes[0])} alone: smaller shapes have another order"
+    except NotALayout as fault:
+        note = f"legal for multiples of {shape_text(shapes[0])} alone: other shapes have another order, or none"
         try:
             return _import(target, probes, shapes, names, note)
         except (NotALayout, CannotRun):
@@ -197,7 +197,8 @@ def _verify(probe: Probe, found: Found, model: LayoutModel, shapes: Sequence[Sha
         if is_legal:
             passed.append(shape)
         elif shape in shapes:
-            raise AssertionError(f"the layout does not take {shape}, which the user gave:\n{model}")
+            units = shape_text(tuple(fact.step for fact in found.facts))
+            raise NotOneLayout(f"the layout found takes multiples of {units}, and {shape_text(shape)} is none")
     return passed, [*notes[:1], *_beyond(probe, found, model)]
 
 

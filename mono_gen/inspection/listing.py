@@ -36,7 +36,8 @@ def records_of(file: Shard) -> Records:
     if text is None:
         return Records({}, "", "")
     try:
-        found, struct = records_in(str(file.path), text), _struct(text)
+        found: Any = records_in(str(file.path), text)
+        struct = _struct(text)
     except MonoUnsupported as refusal:
         problem = refusal.problems[0]
         return Records({}, "", f"{problem.what}: expected {problem.expected}, found {problem.found}; {problem.help}")

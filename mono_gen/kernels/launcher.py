@@ -78,7 +78,7 @@ class Kernels:
         row = Expected((s, layer.g_in.shape[0]), BF16)
         parts = {name: Expected((s, end - begin), BF16) for name, (begin, end) in layer.segments["w_qkv"].items()}
         made = self._checked(layer, {"ar": (ar, row), "res": (res, row)}, {"h": row, **parts}, out)
-        values = {"ar": ar, "res": res, **made, **_fp8(ar), "tokens": s}
+        values = {"ar": ar, "res": res, **made, **self._fp8(ar), "tokens": s}
         self._run("norm", layer, {**values, "eps": require_number(self.subject, "eps", eps)})
         self._run("qkv", layer, values)
         return tuple(made.values())
@@ -122,7 +122,7 @@ class Kernels:
         row = Expected((s, hidden), BF16)
         tensors = {"attn": (attn, Expected((s, columns), BF16)), "residual": (residual, row)}
         made = self._checked(layer, tensors, {"a": row}, _listed(out))
-        values = {"attn": attn, "residual": residual, **made, **_fp8(attn), "tokens": s}
+        values = {"attn": attn, "residual": residual, **made, **self._fp8(attn), "tokens": s}
         self._run("fp8", layer, values)
         self._run("o_proj", layer, values)
         return made["a"]
@@ -171,16 +171,16 @@ class Kernels:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return (mid, scales), MXFP8 of each token's slots: its four experts, then the shared one where it is fused.
 
-        Shapes: mid uint8 [S, 5, INTER] of fp8; scales uint8 [S, 5, INTER / 32] of e8m0. A slot that no expert has
-        written holds anything.
+        Shapes: mid uint8 [S, 5, INTER] of fp8, or twice as many bytes where the backend's product converts them once;
+        scales uint8 [S, 5, INTER / 32] of e8m0. A slot that no expert has written holds anything. `down` takes both.
         """
         s = self._begin(layer, "xn", xn)
         tensors = {
             "xn": (xn, Expected((s, layer.g_post.shape[0]), BF16)),
             "ids": (ids, Expected((s, TOP_K), torch.int32)),
         }
-        made = self._checked(layer, tensors, _mid(layer, s, (TOP_K + 1,)), out)
-        values = {"xn": xn, "ids": ids, **made, **_mx(xn), "tokens": s, "fused": int(_is_fused(layer))}
+        made = self._checked(layer, tensors, self._mid(layer, s, (TOP_K + 1,)), out)
+        values = {"xn": xn, "ids": ids, **made, **self._mx(xn), "tokens": s, "fused": int(_is_fused(layer))}
         values["limit"] = require_number(self.subject, "limit", limit)
         self._run("mx", layer, values)
         self._run("up_gate", layer, values)
@@ -202,7 +202,7 @@ class Kernels:
             "ids": (ids, Expected((s, TOP_K), torch.int32)),
             "weights": (weights, Expected((s, TOP_K), torch.float32)),
         }
-        expected = _mid(layer, s, (TOP_K + 1,))
+        expected = self._mid(layer, s, (TOP_K + 1,))
         tensors |= {"mid": (mid, expected["mid"]), "mid_scales": (mid_scales, expected["mid_scales"])}
         made = self._checked(layer, tensors, {"out": Expected((s, layer.g_post.shape[0]), BF16)}, _listed(out))
         values = {"mid": mid, "mid_scales": mid_scales, "ids": ids, "weights": weights, **made}
@@ -215,8 +215,10 @@ class Kernels:
         row = Expected((s, layer.g_post.shape[0]), BF16)
         made = self._checked(layer, {"xn": (xn, row)}, {"out": row}, _listed(out))
         table = self._shared_table(layer)
-        mid = {name: torch.empty(e.shape, dtype=e.dtype, device=xn.device) for name, e in _mid(layer, s, ()).items()}
-        values: dict[str, Value] = {"xn": xn, **mid, **made, **_mx(xn), "tokens": s}
+        mid = {
+            name: torch.empty(e.shape, dtype=e.dtype, device=xn.device) for name, e in self._mid(layer, s, ()).items()
+        }
+        values: dict[str, Value] = {"xn": xn, **mid, **made, **self._mx(xn), "tokens": s}
         values["limit"] = require_number(self.subject, "limit", limit)
         self._run("mx", layer, values)
         self._run("shared_up_gate", layer, values, table)
@@ -264,6 +266,27 @@ class Kernels:
         with torch.cuda.device(device):
             self.library.run(stage, named, torch.cuda.current_stream(device).cuda_stream, table)
 
+    def _fp8(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return where a stage puts activations as fp8 over one scale a token."""
+        rows, k = x.shape
+        x8 = torch.empty((rows, k * self.library.activation_bytes), dtype=torch.uint8, device=x.device)
+        return {"x8": x8, "x_scale": torch.empty(rows, dtype=torch.float32, device=x.device)}
+
+    def _mx(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return where a stage puts activations as MXFP8."""
+        rows, k = x.shape
+        x8 = torch.empty((rows, k * self.library.activation_bytes), dtype=torch.uint8, device=x.device)
+        return {"x8": x8, "x_scales": torch.empty((rows, k // 32), dtype=torch.uint8, device=x.device)}
+
+    def _mid(self, layer: Any, s: int, slots: tuple[int, ...]) -> dict[str, Expected]:
+        """Return what up_gate hands to down: rows of MXFP8."""
+        begin, end = layer.segments["w13"]["gate"]
+        rows = (s, *slots)
+        return {
+            "mid": Expected((*rows, (end - begin) * self.library.activation_bytes), torch.uint8),
+            "mid_scales": Expected((*rows, (end - begin) // 32), torch.uint8),
+        }
+
     def _shared_table(self, layer: Any) -> tuple[int, ...]:
         """Return the addresses of `sh_args`, in the spec's order, read once a layer and looked at again every time."""
         if layer not in self._tables:
@@ -285,25 +308,3 @@ def _listed(out: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
 def _is_fused(layer: Any) -> bool:
     """Return whether the experts' table holds the shared expert after the routed ones."""
     return bool(layer.w13.shape[0] > layer.gate.shape[0])
-
-
-def _fp8(x: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return where a stage puts activations as fp8 over one scale a token."""
-    scale = torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
-    return {"x8": torch.empty(x.shape, dtype=torch.uint8, device=x.device), "x_scale": scale}
-
-
-def _mx(x: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return where a stage puts activations as MXFP8."""
-    scales = torch.empty((x.shape[0], x.shape[1] // 32), dtype=torch.uint8, device=x.device)
-    return {"x8": torch.empty(x.shape, dtype=torch.uint8, device=x.device), "x_scales": scales}
-
-
-def _mid(layer: Any, s: int, slots: tuple[int, ...]) -> dict[str, Expected]:
-    """Return what up_gate hands to down: fp8 rows and their scales."""
-    rows = layer.segments["w13"]["gate"]
-    inter = rows[1] - rows[0]
-    return {
-        "mid": Expected((s, *slots, inter), torch.uint8),
-        "mid_scales": Expected((s, *slots, inter // 32), torch.uint8),
-    }

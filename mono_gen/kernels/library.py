@@ -17,7 +17,10 @@ class KernelFault(RuntimeError):
 
 
 class Library:
-    """The stages of a shared library, which itself says what each is handed: no second list to keep in step."""
+    """The stages of a shared library, which itself says what each is handed: no second list to keep in step.
+
+    activation_bytes: what an element of fp8 activations takes between launches: 2 where the product converts them once.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -28,6 +31,7 @@ class Library:
             getattr(self._handle, name).restype = ctypes.c_ulonglong
         self.struct_id = int(self._handle.mono_struct_id())
         self.field_ids = tuple(int(self._handle.mono_field_id(i)) for i in range(self._handle.mono_field_count()))
+        self.activation_bytes = int(self._handle.mono_activation_bytes())
         self._words: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def words(self, stage: str) -> tuple[tuple[str, str], ...]:

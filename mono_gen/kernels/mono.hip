@@ -60,6 +60,7 @@ MONO_EXPORT const char* mono_words(const char* stage) {
     }
     return nullptr;
 }
+MONO_EXPORT int mono_activation_bytes() { return mono::kActivationBytes; }
 MONO_EXPORT const char* mono_error() { return mono::error_text(); }
 
 // Each returns 0, or not and says why in mono_error(). Launches are enqueued on `stream`; the host's are done on return. The

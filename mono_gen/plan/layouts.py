@@ -267,24 +267,29 @@ def sample_points(layout: Layout, bits: int) -> tuple[Sample, ...]:
 
 
 def telling_points(layout: Layout) -> tuple[tuple[int, ...], ...]:
-    """Return coordinates at which a wrong formula shows, each once; three or more where there are so many elements.
+    """Return coordinates at which a wrong formula shows, each once; three where there are so many elements.
 
-    A step of each digit, the slowest (a second tile) first; one past that tile; the middle; the end of each axis; the
-    last element.
+    The first element of the second tile; one whose digits tell each other apart; the last. They are few: where a digit
+    moves in the spec, all of them that it moves change in the header.
     """
     axes = range(len(layout.extents))
     last = tuple(n - 1 for n in layout.extents)
-    steps = [sorted({d.weight for d in layout.digits if d.axis == i and d.size > 1}, reverse=True) or [0] for i in axes]
-    wanted = (
-        *(tuple(s[turn % len(s)] for s in steps) for turn in range(max(len(s) for s in steps))),
-        tuple(s[0] + 1 for s in steps),
-        tuple(n // 2 + i for i, n in enumerate(layout.extents)),
-        *(tuple(c if i == axis else 0 for i, c in enumerate(last)) for axis in axes if len(last) > 1),
-        last,
-    )
-    inside = (tuple(min(c, n - 1) for c, n in zip(point, layout.extents, strict=True)) for point in wanted)
-    points = tuple(dict.fromkeys(inside))
-    return points if len(points) >= 3 else tuple(dict.fromkeys((*points, tuple(0 for _ in axes))))
+    second = tuple(max((d.weight for d in layout.digits if d.axis == i and d.size > 1), default=0) for i in axes)
+    ends = (tuple(c if i == axis else 0 for i, c in enumerate(last)) for axis in axes)
+    wanted = (second, _told_apart(layout), last)
+    points = tuple(dict.fromkeys(tuple(map(min, point, last)) for point in wanted))
+    return points if len(points) >= 3 else tuple(dict.fromkeys((*points, *ends, tuple(0 for _ in axes))))
+
+
+def _told_apart(layout: Layout) -> tuple[int, ...]:
+    """Return coordinates whose digits are two thirds of their sizes, those of equal size one apart."""
+    coordinates = [0] * len(layout.extents)
+    met: dict[int, int] = {}
+    for digit in sorted(layout.digits, key=lambda d: (d.axis, -d.weight)):
+        nth = met.setdefault(digit.size, 0)
+        met[digit.size] += 1
+        coordinates[digit.axis] += (2 * digit.size // 3 - nth) % digit.size * digit.weight
+    return tuple(coordinates)
 
 
 def sample(layout: Layout, bits: int, coordinates: tuple[int, ...]) -> Sample:

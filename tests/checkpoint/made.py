@@ -96,7 +96,7 @@ def layer_tensors(layer: int, experts: int = EXPERTS) -> dict[str, torch.Tensor]
 
 
 def all_tensors() -> dict[str, torch.Tensor]:
-    """Return every tensor of the checkpoint by its whole name: a dense layer and two sparse ones, and what is around."""
+    """Return every tensor of the checkpoint by its whole name: a dense layer, two sparse ones, and what is around."""
     made = {
         "language_model.model.embed_tokens.weight": bf16(300 * HIDDEN, 9).view(300, HIDDEN),
         "language_model.model.norm.weight": bf16(HIDDEN, 8),

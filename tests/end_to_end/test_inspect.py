@@ -65,7 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     body = dict(metadata(folder / "small.safetensors"))
     body["records"]["g"]["layout"] = "other"
     save_file(load_file(folder / "small.safetensors"), folder / "edited.safetensors", {"mono_gen": json.dumps(body)})
-    (folder / "model.safetensors.index.json").write_text("{}")
+    save_file({"t": torch.zeros(1)}, folder / "nested.safetensors", {"mono_gen": "[" * 100_000})
+    save_file({}, folder / "none.safetensors")
     return folder
 
 
@@ -82,6 +83,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "records": ("small.safetensors", "--json"),
     "records as text": ("small.safetensors",),
     "edited": ("edited.safetensors",),
+    "nested": ("nested.safetensors",),
+    "none": ("none.safetensors",),
     "hex": ("model.safetensors", "--tensor", "odd", "--spec", "small.layout", "--rows", "1536", "--json"),
     "hex as text": (
         *("model.safetensors", "--tensor", "odd", "--spec", "small.layout", "--field", "Small.odd"),
@@ -146,6 +149,8 @@ def test_records_are_shown_and_edited_ones_are_not(folder: Path, answers: dict[s
         answers["records as text"].out
     )
     assert "its records do not hold: records: expected digest" in answers["edited"].out
+    assert "its records do not hold: records: expected the JSON" in answers["nested"].out
+    assert "none.safetensors: 0 tensors" in answers["none"].out
 
 
 def test_every_byte_has_the_element_that_lies_there(folder: Path, answers: dict[str, Ran]) -> None:
@@ -206,6 +211,14 @@ def broken(folder: Path, whole: bytes) -> dict[str, str]:
         "text": (b"hello, this is no tensor at all" * 10, "not a safetensors file"),
         "json": (whole[:8] + b"?" * length + whole[8 + length :], "not a safetensors file"),
     }
+    for name, header in {
+        "deep": '{"a":' + "[" * 100_000,
+        "list": "[1]",
+        "no_metadata": '{"__metadata__":["x"]}',
+        "numbers": '{"__metadata__":{"mono_gen":5}}',
+        "negative": '{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,0]}}',
+    }.items():
+        files[name] = (len(header).to_bytes(8, "little") + header.encode(), "its header is damaged")
     for name, (data, _) in files.items():
         (folder / f"{name}.safetensors").write_bytes(data)
     return {f"{name}.safetensors": message for name, (_, message) in files.items()}

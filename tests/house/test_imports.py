@@ -23,6 +23,7 @@ UNITS: dict[str, set[str]] = {
     "syntax": {"lark", "syntax.source", "diagnostics.model", "diagnostics"},
     "algebra": set(),
     "runtime": {"torch", "algebra"},  # pure integers: a layout's id at the extents of a tensor
+    "runtime.triton_kernels": {"torch", "triton"},
     "integrations": {"torch", "runtime"},
     "terms": set(),
     "formats": set(),
@@ -102,7 +103,7 @@ UNITS: dict[str, set[str]] = {
 EVERYWHERE = {"frozen"}  # value classes
 
 # Libraries that a unit may import inside functions alone: whoever never calls these needs them not.
-WHEN_CALLED: dict[str, set[str]] = {"runtime": {"safetensors"}, "integrations": {"vllm"}}
+WHEN_CALLED: dict[str, set[str]] = {"runtime": {"safetensors", "triton", "runtime.triton_kernels"}, "integrations": {"vllm"}}
 
 
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:

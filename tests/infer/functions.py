@@ -100,6 +100,15 @@ def gate_up_scales(x: torch.Tensor, experts: int) -> torch.Tensor:
     return parts.permute(0, 2, 4, 6, 3, 5, 1).reshape(x.shape)
 
 
+def floors(x: torch.Tensor) -> torch.Tensor:
+    """A1 of the whole tiles; what is left over is lost without a word, and garbage stands in its place."""
+    rows, k = x.shape
+    out = torch.empty_like(x)
+    whole = x[: rows // 16 * 16]
+    out[: len(whole)] = whole.view(rows // 16, 16, k // 16, 16).permute(0, 2, 1, 3).reshape(whole.shape)
+    return out
+
+
 def padded_k(x: torch.Tensor, multiple: int = 128) -> torch.Tensor:
     """A5: k padded with zeros, then 16 x 16 tiles."""
     return tile_16x16(functional.pad(x, (0, -x.shape[-1] % multiple)))
@@ -193,6 +202,11 @@ def two_results(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def drops_last_row(x: torch.Tensor) -> torch.Tensor:
     """Loses elements."""
     return x[:-1].clone()
+
+
+def loses_the_rest(x: torch.Tensor) -> torch.Tensor:
+    """Loses elements, and leaves garbage in their place."""
+    return torch.cat((floors(x[:-8]), torch.empty_like(x[:8])))[: len(x)]
 
 
 def doubles(x: torch.Tensor) -> torch.Tensor:

@@ -219,6 +219,7 @@ CASES = (
         "shuffle_16x16_pad_k128",
         ("shuffle_16x16_pad_k128", (48, 300), 8),
     ),
+    Case("floors", (64, 128), ("uint8",), "(row, k)", (*TILES, VIEW_TILES), "shuffle_weight_f4"),
     Case(
         "group_pairs",
         (2, 4, 16),
@@ -364,10 +365,10 @@ REFUSED = (
     ("two_results", "uint8", "returns a tuple of 2 values"),
     ("in_place", "uint8", "returns NoneType, where a tensor is expected"),
     ("drops_last_row", "uint8", r"element \(63, 0\) .* is nowhere in the 8064 bytes"),
+    ("loses_the_rest", "uint8", r"element \(\d+, \d+\) .* is nowhere .*; 2048 output bytes differ from run to run"),
     ("doubles", "uint8", "is in the output twice, at bytes 0 and 8192"),
     ("reversed_rows", "uint8", r"element \(0, 0\) is at byte \d+, and a layout has it at byte 0"),
     ("two_fills", "uint8", "fills its pads with several values"),
-    ("fill_varies", "uint8", r"at \d+ x \d+ the pad at byte \d+ is not 0x01"),
     ("large_is_other", "uint8", r"at 4097 x 2 element \(0, 1\) is not at byte 1"),
     ("counts_calls", "uint8", "output bytes differ from run to run on the same data"),
     ("aligned_columns", "fp32", "no padding to a multiple"),
@@ -378,6 +379,11 @@ REFUSED = (
 def test_what_is_no_layout_is_refused_with_evidence(function: str, dtype: str, evidence: str) -> None:
     with pytest.raises(NotALayout, match=evidence):
         imported(function, (64, 128), (dtype,))
+
+
+def test_a_fill_that_varies_with_the_size_is_refused() -> None:
+    with pytest.raises(NotALayout, match=r"at \d+ x \d+ the pad at byte \d+ is not 0x01"):
+        imported("fill_varies", (60, 128), ("uint8",))
 
 
 def test_dtypes_with_different_orders_are_not_made_one() -> None:

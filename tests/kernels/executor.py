@@ -35,6 +35,6 @@ def write_maps(folder: Path, text: str | None = None) -> Path:
 def load_library(source: str, folder: Path, *options: str) -> ctypes.CDLL:
     """Return a source of this folder as a shared library, made with the maps that stand in `folder`."""
     library = folder / f"{Path(source).stem}.so"
-    command = ("g++", *FLAGS, "-O1", "-shared", "-fPIC", *options, f"-I{HOST}", f"-I{folder}")
+    command = ("g++", *FLAGS, "-O2", "-shared", "-fPIC", *options, f"-I{HOST}", f"-I{folder}")
     must_compile([*command, str(HERE / source), "-o", str(library)], folder)
     return ctypes.CDLL(str(library))

@@ -3,7 +3,7 @@
 #ifndef MONO_DEVICE_ACTIVATIONS_HPP
 #define MONO_DEVICE_ACTIVATIONS_HPP
 
-#include "memory.hpp"
+#include "products.hpp"
 
 namespace mono {
 
@@ -83,31 +83,31 @@ MONO_DEVICE void share_norm(Shares<kTokens>& shares, int token, const Row& row, 
 // 8 values over one scale as fp8, to their row.
 MONO_DEVICE void store_fp8(Byte* row, int pack, float (&values)[8], float scale) {
     for (int i = 0; i < 8; ++i) values[i] /= scale;
-    unsigned* words = reinterpret_cast<unsigned*>(row + 8 * pack);
-    words[0] = fp8_word(values);
-    words[1] = fp8_word(values + 4);
+    put_fp8(row, pack, values);
 }
 
-// MXFP8 of 32 elements of a bf16 row: 32 bytes and their scale.
-MONO_DEVICE void store_mxfp8(const Byte* row, int block, Byte* out, Byte* scales) {
+// The scale of a block of 32 whose largest magnitude is given, and what its elements are multiplied with.
+struct BlockScale {
+    unsigned code;
+    float inverse;
+
+    MONO_DEVICE explicit BlockScale(float largest)
+        : code(e8m0_of_largest(largest)), inverse(float_of_e8m0(code == 255u ? 255u : 254u - code)) {}
+};
+
+// MXFP8 of 32 elements of a bf16 row.
+MONO_DEVICE void store_mxfp8(const Byte* from, int block, Byte* row, Byte* scales) {
     float x[4][8];
     float largest = 0.0f;
     for (int i = 0; i < 4; ++i) {
-        widen(load16(row, 64u * static_cast<unsigned>(block) + 16u * static_cast<unsigned>(i)), x[i]);
+        widen(load16(from, 64u * static_cast<unsigned>(block) + 16u * static_cast<unsigned>(i)), x[i]);
         for (int j = 0; j < 8; ++j) largest = larger(largest, absolute(x[i][j]));
     }
-    const unsigned scale = e8m0_of_largest(largest);
-    const float inverse = float_of_e8m0(scale == 255u ? 255u : 254u - scale);
-    for (int half = 0; half < 2; ++half) {
-        Quad quad;
-        for (int i = 0; i < 4; ++i) {
-            float values[4];
-            for (int j = 0; j < 4; ++j) values[j] = x[2 * half + i / 2][4 * (i % 2) + j] * inverse;
-            quad.w[i] = fp8_word(values);
-        }
-        store16(out, static_cast<unsigned>(32 * block + 16 * half), quad);
+    const BlockScale scale(largest);
+    for (int i = 0; i < 4; ++i) {
+        for (int j = 0; j < 8; ++j) x[i][j] *= scale.inverse;
+        put_mxfp8(row, scales, block, i, x[i], scale.code);
     }
-    scales[block] = static_cast<Byte>(scale);
 }
 
 }  // namespace mono

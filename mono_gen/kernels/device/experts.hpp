@@ -17,8 +17,8 @@
 
 namespace mono {
 
-// x8, x_scales: xn as MXFP8 (quantize.hpp). mid: fp8, a row a token and slot; mid_scales: e8m0 of 32. `fused` is 1 where
-// the table holds the shared expert.
+// x8, x_scales: xn as MXFP8 (quantize.hpp). mid, mid_scales: the same, a row a token and slot. `fused` is 1 where the table
+// holds the shared expert.
 #define MONO_UP_GATE_ARGUMENTS(P, I, F) \
     P(x8) P(x_scales) P(ids) P(w13) P(s13) P(mid) P(mid_scales) I(tokens) I(fused) F(limit)
 MONO_ARGUMENTS(UpGateArguments, MONO_UP_GATE_ARGUMENTS)
@@ -80,16 +80,15 @@ struct Mx {
     }
 
     // 16 rows, 128 k: pieces and dwords of the stage; kSelect the byte of the dwords, once `shift` bits are off.
-    template <int kSelect, class Stage, class Rows>
-    static MONO_DEVICE void multiply(Tile& tile, const Stage& stage, int quad, int word, int shift, const Rows& rows,
-                                     int chunk) {
+    template <int kSelect, class Stage>
+    static MONO_DEVICE void multiply(Tile& tile, const Stage& stage, int quad, int word, int shift, const MxChunk<kType>& x) {
         Quad w[kCount];
         unsigned scale[kScales<kType>];
         MONO_UNROLL
         for (int i = 0; i < kCount; ++i) w[i] = stage.quad(quad + i);
         MONO_UNROLL
         for (int i = 0; i < kScales<kType>; ++i) scale[i] = stage.word(word + i) >> shift;
-        multiply_mx<kType, kSelect>(tile, w, scale, rows, 128 * chunk);
+        multiply_mx<kType, kSelect>(tile, w, scale, x);
     }
 };
 
@@ -141,18 +140,21 @@ struct UpPair {
                                      const TokenRows& rows, int chunk) {
         using Fold = typename M::ScaleFold;
         MONO_UNROLL
-        for (int part = 0; part < 2; ++part) {
-            const int w = word(slot, part);
-            if constexpr (kHalvesOfGroup == 2) {  // each byte of a dword is an operand select
-                M::template multiply<Fold::select(0, 0)>(tiles[part][0], stage, quad(slot, part, 0, 0), w, 0, rows, chunk);
-                M::template multiply<Fold::select(0, 1)>(tiles[part][0], stage, quad(slot, part, 0, 1), w, 0, rows, chunk + 1);
-                M::template multiply<Fold::select(1, 0)>(tiles[part][1], stage, quad(slot, part, 1, 0), w, 0, rows, chunk);
-                M::template multiply<Fold::select(1, 1)>(tiles[part][1], stage, quad(slot, part, 1, 1), w, 0, rows, chunk + 1);
-            } else {
-                MONO_UNROLL
-                for (int c = 0; c < 2; ++c) {
-                    M::template multiply<0>(tiles[part][0], stage, quad(slot, part, 0, c), w, 8 * Fold::select(half, c), rows,
-                                            chunk + c);
+        for (int at = 0; at < 2 * kEights; ++at) {
+            const int c = at / kEights;
+            if (!has_tokens(rows, at % kEights)) continue;
+            const MxChunk<M::kElements> x(rows, 128 * (chunk + c), at % kEights);
+            MONO_UNROLL
+            for (int part = 0; part < 2; ++part) {
+                const int w = word(slot, part);
+                if constexpr (kHalvesOfGroup == 1) {
+                    M::template multiply<0>(tiles[part][0], stage, quad(slot, part, 0, c), w, 8 * Fold::select(half, c), x);
+                } else if (c == 0) {  // each byte of a dword is an operand select
+                    M::template multiply<Fold::select(0, 0)>(tiles[part][0], stage, quad(slot, part, 0, 0), w, 0, x);
+                    M::template multiply<Fold::select(1, 0)>(tiles[part][1], stage, quad(slot, part, 1, 0), w, 0, x);
+                } else {
+                    M::template multiply<Fold::select(0, 1)>(tiles[part][0], stage, quad(slot, part, 0, 1), w, 0, x);
+                    M::template multiply<Fold::select(1, 1)>(tiles[part][1], stage, quad(slot, part, 1, 1), w, 0, x);
                 }
             }
         }
@@ -162,8 +164,10 @@ struct UpPair {
 template <class M>
 struct UpShared {
     Routes routes;
-    alignas(16) typename UpPair<M>::Area stage;
-    float parts[2][2][kUpParts][kTileFloats];  // gate and up, 16-row halves
+    union {
+        alignas(16) typename UpPair<M>::Area stage;
+        float parts[2][2][kUpParts][kTileFloats];  // gate and up, 16-row halves; once the weights are done with
+    };
     float mid[kMaxTokens][kColumns];
 };
 
@@ -188,8 +192,8 @@ MONO_DEVICE void up_gate(UpShared<M>& lds, const Arguments& args, const Byte* we
     for (int p = 0; p < Pair::kAhead; ++p) Pair::start(stage, p, weights, scales, half, first + 2 * p);
     wave::wait_for_inputs();
 
-    const TokenRows rows = {static_cast<const Byte*>(args.x8), kHidden, static_cast<const Byte*>(args.x_scales), kHidden / 32,
-                            tokens, mask};
+    const TokenRows rows = {static_cast<const Byte*>(args.x8), kActivationBytes * kHidden,
+                            static_cast<const Byte*>(args.x_scales), kHidden / 32, tokens, mask};
     Tile tiles[2][kHalvesOfGroup];
     MONO_UNROLL
     for (int p = 0; p < kChunkPairs; ++p) {
@@ -201,6 +205,7 @@ MONO_DEVICE void up_gate(UpShared<M>& lds, const Arguments& args, const Byte* we
             stage.end_group();  // empty: the waits count groups
         }
     }
+    stage.done();
     for (int part = 0; part < 2; ++part) {
         for (int h = 0; h < kHalvesOfGroup; ++h) {
             store_tile(tiles[part][h], lds.parts[part][half + h][own_part(split)]);
@@ -215,19 +220,18 @@ MONO_DEVICE void up_gate(UpShared<M>& lds, const Arguments& args, const Byte* we
         lds.mid[t][column] = rounded_to_bf16(swiglu(gate, up, static_cast<float>(args.limit)));
     }
     wave::barrier();
-    // 4 columns a thread; each works the block's scale out for itself.
-    if (thread < tokens * (kColumns / 4)) {
-        const int t = thread / (kColumns / 4), column = thread % (kColumns / 4) * 4;
+    // 8 columns a thread; each works the block's scale out for itself.
+    if (thread < tokens * (kColumns / 8)) {
+        const int t = thread / (kColumns / 8), eight = thread % (kColumns / 8);
         if ((mask >> t & 1u) != 0u) {
             float largest = 0.0f;
             for (int i = 0; i < kColumns; ++i) largest = larger(largest, absolute(lds.mid[t][i]));
-            const unsigned scale = e8m0_of_largest(largest);
-            const float inverse = float_of_e8m0(scale == 255u ? 255u : 254u - scale);
-            float values[4];
-            for (int i = 0; i < 4; ++i) values[i] = lds.mid[t][column + i] * inverse;
+            const BlockScale scale(largest);
+            float values[8];
+            for (int i = 0; i < 8; ++i) values[i] = lds.mid[t][8 * eight + i] * scale.inverse;
             const long long row = row_of(t);
-            *reinterpret_cast<unsigned*>(at(args.mid, row * kInter + kColumns * block + column)) = fp8_word(values);
-            if (column == 0) *at(args.mid_scales, row * (kInter / 32) + block) = static_cast<Byte>(scale);
+            put_mxfp8(at(args.mid, row * kActivationBytes * kInter), at(args.mid_scales, row * (kInter / 32)), block, eight,
+                      values, scale.code);
         }
     }
 }
@@ -262,7 +266,9 @@ struct MidRows {
     int tokens;
     unsigned mask;
 
-    MONO_DEVICE const Byte* row(int token) const { return values + static_cast<long long>(rows[token]) * kInter; }
+    MONO_DEVICE const Byte* row(int token) const {
+        return values + static_cast<long long>(rows[token]) * kActivationBytes * kInter;
+    }
     MONO_DEVICE const Byte* row_scales(int token) const {
         return scales + static_cast<long long>(rows[token]) * (kInter / 32);
     }
@@ -311,8 +317,13 @@ MONO_DEVICE void down(DownShared<M>& lds, const Arguments& args, const void* wei
                 const MidRows rows = {static_cast<const Byte*>(args.mid), static_cast<const Byte*>(args.mid_scales),
                                       lds.row[u], tokens, lds.routes.mask[u]};
                 Tile tile;
-                M::template multiply<0>(tile, stage, i * M::kCount, i * kWords, 8 * M::ScaleFold::select(half, chunk % 2), rows,
-                                        chunk);
+                MONO_UNROLL
+                for (int eight = 0; eight < kEights; ++eight) {
+                    if (!has_tokens(rows, eight)) continue;
+                    const MxChunk<M::kElements> x(rows, 128 * chunk, eight);
+                    const int shift = 8 * M::ScaleFold::select(half, chunk % 2);
+                    M::template multiply<0>(tile, stage, i * M::kCount, i * kWords, shift, x);
+                }
                 add_weighted(sum, tile, lds.weight[u], tokens);
             }
             start(i, unit + kAhead * kGroupsOfHalf);

@@ -23,9 +23,9 @@ constexpr int kPartsOfHalf = kGroupsOfHalf * kPartsOfGroup;
 static_assert(kK % (128 * kGroupsOfHalf) == 0, "o_proj: chunks a group must be even");
 static_assert(Layer::w_o::kExtent_row % kRows == 0, "o_proj: blocks of 32 rows");
 
-struct Shared {
+union Shared {
     StageArea<2 * kPairs * kPieces, 0> stage;
-    float parts[2][kPartsOfHalf][kTileFloats];
+    float parts[2][kPartsOfHalf][kTileFloats];  // once the weights are done with
 };
 
 }  // namespace o_proj
@@ -40,17 +40,20 @@ MONO_GLOBAL void mono_o_proj_kernel(const OProjArguments args) {
     const Byte* weights = at(args.w_o, OFold::uniform(rg, 2 * group * kPairs));
     Staged<2 * kPairs * kPieces, 0> w(lds.stage);
     MONO_UNROLL
-    for (int i = 0; i < 2 * kPairs * kPieces; ++i) {
-        w.start_quad(i, weights + i / kPieces * OFold::kStep, OFold::lane(piece_lane(i % kPieces)));
+    for (int c = 0; c < 2 * kPairs; ++c) {
+        MONO_UNROLL
+        for (int i = 0; i < kPieces; ++i) {
+            w.start_quad(c * kPieces + i, weights + c * OFold::kStep, OFold::lane(piece_lane(i)));
+        }
+        if (c % 2 == 1) w.end_group();
     }
-    w.end_group();
     wave::wait_for_inputs();
-    w.wait<0>();
 
-    const TokenRows rows = {static_cast<const Byte*>(args.x8), kK, nullptr, 0, tokens, (1u << tokens) - 1u};
+    const TokenRows rows = {static_cast<const Byte*>(args.x8), kActivationBytes * kK, nullptr, 0, tokens, (1u << tokens) - 1u};
     Tile tile;
     MONO_UNROLL
     for (int p = 0; p < kPairs; ++p) {
+        w.wait_for(p, kPairs);
         Quad first[kPieces], second[kPieces];
         for (int i = 0; i < kPieces; ++i) {
             first[i] = w.quad(2 * p * kPieces + i);
@@ -58,6 +61,7 @@ MONO_GLOBAL void mono_o_proj_kernel(const OProjArguments args) {
         }
         multiply_fp8_pair(tile, first, second, rows, 128 * (group * kPairs + p));
     }
+    w.done();
     store_tile(tile, lds.parts[half][own_part(group)]);
     wave::barrier();
 

@@ -35,6 +35,12 @@ struct Tile {
     float d[16] = {};  // a token each
 };
 
+constexpr int kActivationBytes = 1;
+MONO_DEVICE void put_fp8(Byte* row, int pack, const float (&values)[8]) { put_fp8_bytes(row, pack, values); }
+MONO_DEVICE void put_mxfp8(Byte* row, Byte* scales, int block, int eight, const float (&values)[8], unsigned code) {
+    put_mxfp8_bytes(row, scales, block, eight, values, code);
+}
+
 MONO_DEVICE int tile_token(int t) { return t; }
 MONO_DEVICE int tile_place(int r, int t) { return 16 * r + t; }
 
@@ -80,24 +86,44 @@ MONO_DEVICE float dot_fp4(const Quad& w, const Quad& low, const Quad& high) {
     return sum;
 }
 
-template <Elements kElements, int kSelect, int kCount, class Rows>
+constexpr int kEights = 1;
+
+// What lies where, of each token: read when it is multiplied.
+template <Elements kElements>
+struct MxChunk {
+    const Byte* row[16];
+    const Byte* scales[16];
+    unsigned mask;
+
+    template <class Rows>
+    MONO_DEVICE MxChunk(const Rows& rows, int k, int) : mask(rows.mask) {
+        MONO_UNROLL
+        for (int t = 0; t < 16; ++t) {
+            const int known = t < rows.tokens ? t : 0;
+            row[t] = rows.row(known) + k;
+            scales[t] = rows.row_scales(known) + k / 32;
+        }
+    }
+};
+
+template <Elements kElements, int kSelect, int kCount>
 MONO_DEVICE void multiply_mx(Tile& tile, const Quad (&w)[kCount], const unsigned (&scale)[kScales<kElements>],
-                             const Rows& rows, int k) {
+                             const MxChunk<kElements>& x) {
     const int g = group_lane() / 16;
+    MONO_UNROLL
     for (int t = 0; t < 16; ++t) {
-        if ((rows.mask >> t & 1u) == 0u) continue;
-        const Byte* row = rows.row(t);
-        const Byte* scales = rows.row_scales(t) + k / 32;
+        if ((x.mask >> t & 1u) == 0u) continue;
         if constexpr (kElements == Elements::fp4) {
-            const Quad low = load16(row, static_cast<unsigned>(k + 32 * g));
-            const Quad high = load16(row, static_cast<unsigned>(k + 32 * g + 16));
-            const float both = float_of_e8m0(scale[0] >> 8 * kSelect & 0xFFu) * float_of_e8m0(scales[g]);
+            const Quad low = load16(x.row[t], static_cast<unsigned>(32 * g));
+            const Quad high = load16(x.row[t], static_cast<unsigned>(32 * g + 16));
+            const float both = float_of_e8m0(scale[0] >> 8 * kSelect & 0xFFu) * float_of_e8m0(x.scales[t][g]);
             tile.d[t] += dot_fp4(w[0], low, high) * both;
         } else {
             for (int h = 0; h < 2; ++h) {
-                const Quad x = load16(row, static_cast<unsigned>(k + 64 * h + 16 * g));
-                const float both = float_of_e8m0(scale[h] >> 8 * kSelect & 0xFFu) * float_of_e8m0(scales[2 * h + g / 2]);
-                tile.d[t] += dot_fp8(w[h], x) * both;
+                const Quad piece = load16(x.row[t], static_cast<unsigned>(64 * h + 16 * g));
+                const float both =
+                    float_of_e8m0(scale[h] >> 8 * kSelect & 0xFFu) * float_of_e8m0(x.scales[t][2 * h + g / 2]);
+                tile.d[t] += dot_fp8(w[h], piece) * both;
             }
         }
     }

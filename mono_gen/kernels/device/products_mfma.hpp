@@ -27,6 +27,12 @@ struct Tile {
     float d[4] = {};
 };
 
+constexpr int kActivationBytes = 1;
+MONO_DEVICE void put_fp8(Byte* row, int pack, const float (&values)[8]) { put_fp8_bytes(row, pack, values); }
+MONO_DEVICE void put_mxfp8(Byte* row, Byte* scales, int block, int eight, const float (&values)[8], unsigned code) {
+    put_mxfp8_bytes(row, scales, block, eight, values, code);
+}
+
 // What the lines below take for granted of the instructions, held against the operand table.
 namespace proof {
 
@@ -124,14 +130,27 @@ MONO_DEVICE void multiply_fp8_pair(Tile& tile, const Quad (&w0)[kPieces], const 
     wave::mfma_scale_f32_16x16x128_f8f6f4<Elements::fp8, Elements::fp8, 0, 0>(a, b, tile.d, kOne, kOne);
 }
 
-// 128 k of MX weights in one instruction; the token's scale is that of block g.
-template <Elements kElements, int kSelect, int kCount, class Rows>
-MONO_DEVICE void multiply_mx(Tile& tile, const Quad (&w)[kCount], const unsigned (&scale)[1], const Rows& rows, int k) {
-    unsigned a[4 * kCount], b[8];
+constexpr int kEights = 1;
+
+// 128 k of the lane's token, and the scale of its block g.
+template <Elements kElements>
+struct MxChunk {
+    unsigned b[8];
+    unsigned scale;
+
+    template <class Rows>
+    MONO_DEVICE MxChunk(const Rows& rows, int k, int) {
+        read_column(rows, k, b);
+        scale = rows.row_scales(column(rows))[k / 32 + lane_index() / 16];
+    }
+};
+
+// In one instruction.
+template <Elements kElements, int kSelect, int kCount>
+MONO_DEVICE void multiply_mx(Tile& tile, const Quad (&w)[kCount], const unsigned (&scale)[1], const MxChunk<kElements>& x) {
+    unsigned a[4 * kCount];
     for (int i = 0; i < 4 * kCount; ++i) a[i] = w[i / 4].w[i % 4];
-    read_column(rows, k, b);
-    const unsigned x_scale = rows.row_scales(column(rows))[k / 32 + lane_index() / 16];
-    wave::mfma_scale_f32_16x16x128_f8f6f4<kElements, Elements::fp8, kSelect, 0>(a, b, tile.d, scale[0], x_scale);
+    wave::mfma_scale_f32_16x16x128_f8f6f4<kElements, Elements::fp8, kSelect, 0>(a, x.b, tile.d, scale[0], x.scale);
 }
 
 #endif

@@ -1,6 +1,7 @@
-// Products on NVIDIA's tensor cores, sm_90: m16n8k16 of bf16, which holds fp8 and fp4 values and their scales exactly.
-// A warp holds a chunk: lane l the pieces of rows l / 4 and l / 4 + 8 at k group l % 4. Which k of its pieces meets which
-// slot of the instruction is free, as long as the token's is the same.
+// Products on NVIDIA's tensor cores, sm_90: m16n8k16 of f16, which holds fp8 exactly, and of bf16, which holds fp8 and fp4
+// with their scales. A warp holds a chunk: lane l the pieces of rows l / 4 and l / 4 + 8 at k group l % 4. Which k of its
+// pieces meets which slot of the instruction is free, as long as the token's is the same. Tokens come converted: f16 of
+// fp8, and bf16 of MXFP8, each eight elements in the order 0 4 1 5 2 6 3 7 in which fp4 comes apart.
 #ifndef MONO_DEVICE_PRODUCTS_MMA_HPP
 #define MONO_DEVICE_PRODUCTS_MMA_HPP
 
@@ -64,12 +65,6 @@ MONO_DEVICE unsigned both_of_e8m0(unsigned code) {
 // What the bits of fp8 and fp4 stand for once they are moved to their places in bf16, subnormals too.
 constexpr int kFp8Power = 120, kFp4Power = 126;
 
-// Bytes 0 and 2, and 1 and 3, of four fp8.
-MONO_DEVICE void spread_fp8(unsigned word, unsigned (&pairs)[2]) {
-    pairs[0] = (word << 8 & 0x80008000u) | (word << 4 & 0x07F007F0u);
-    pairs[1] = (word & 0x80008000u) | (word >> 4 & 0x07F007F0u);
-}
-
 // Byte i of two words of fp8.
 template <int i>
 MONO_DEVICE unsigned spread_fp8_of(unsigned low, unsigned high) {
@@ -83,6 +78,16 @@ template <int i>
 MONO_DEVICE unsigned spread_fp4(unsigned word) {
     const unsigned magnitude = i < 2 ? word << (6 - 4 * i) : word >> (4 * i - 6);
     return (word << (12 - 4 * i) & 0x80008000u) | (magnitude & 0x01C001C0u);
+}
+
+// Eight elements as pairs 0 4, 1 5, 2 6, 3 7.
+MONO_DEVICE void spread_eight(unsigned word, unsigned (&pairs)[4]) {
+    pairs[0] = spread_fp4<0>(word), pairs[1] = spread_fp4<1>(word);
+    pairs[2] = spread_fp4<2>(word), pairs[3] = spread_fp4<3>(word);
+}
+MONO_DEVICE void spread_eight(unsigned low, unsigned high, unsigned (&pairs)[4]) {
+    pairs[0] = spread_fp8_of<0>(low, high), pairs[1] = spread_fp8_of<1>(low, high);
+    pairs[2] = spread_fp8_of<2>(low, high), pairs[3] = spread_fp8_of<3>(low, high);
 }
 
 // d += a b over 16 slots of k: a0 a2 the upper row's pairs, a1 a3 the lower one's.
@@ -110,10 +115,6 @@ struct Factor {
     }
 };
 
-struct Plain {
-    MONO_DEVICE unsigned operator()(unsigned pair) const { return times(pair, both(kFp8Power)); }
-};
-
 // The lane's token of the first or second eight; a column whose token takes no part repeats one that does.
 template <class Rows>
 MONO_DEVICE int column(const Rows& rows, int eight) {
@@ -121,18 +122,36 @@ MONO_DEVICE int column(const Rows& rows, int eight) {
     return (rows.mask >> t & 1u) != 0u ? t : __ffs(static_cast<int>(rows.mask)) - 1;
 }
 
-// 16 fp8 of two rows with 16 of a token.
-template <class Weight, class Token>
-MONO_DEVICE void multiply_piece(float* d, const Quad& upper, const Quad& lower, const Quad& x, const Weight& of_upper,
-                                const Weight& of_lower, const Token& of_token) {
-    MONO_UNROLL
-    for (int i = 0; i < 4; ++i) {
-        unsigned u[2], l[2], b[2];
-        spread_fp8(upper.w[i], u);
-        spread_fp8(lower.w[i], l);
-        spread_fp8(x.w[i], b);
-        multiply_add(d, of_upper(u[0]), of_lower(l[0]), of_upper(u[1]), of_lower(l[1]), of_token(b[0]), of_token(b[1]));
-    }
+// Two fp8 as f16; `half` the upper two of the word.
+MONO_DEVICE unsigned f16_of_fp8(unsigned word, int half) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(word >> 16 * half)));
+    return pair;
+}
+
+MONO_DEVICE void multiply_add_f16(float* d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+constexpr int kActivationBytes = 2;
+
+// 8 elements as f16 that were rounded to fp8.
+MONO_DEVICE void put_fp8(Byte* row, int pack, const float (&values)[8]) {
+    Quad quad;
+    for (int i = 0; i < 4; ++i) quad.w[i] = f16_of_fp8(fp8_word(values + i / 2 * 4), i % 2);
+    store16(row, 16u * static_cast<unsigned>(pack), quad);
+}
+
+// 8 elements of a block as bf16 that were rounded to MXFP8. A scale of NaN makes them NaN.
+MONO_DEVICE void put_mxfp8(Byte* row, Byte*, int block, int eight, const float (&values)[8], unsigned code) {
+    const unsigned low = fp8_word(values), high = fp8_word(values + 4), scale = both_of_e8m0(code);
+    const unsigned pairs[4] = {spread_fp8_of<0>(low, high), spread_fp8_of<1>(low, high), spread_fp8_of<2>(low, high),
+                               spread_fp8_of<3>(low, high)};
+    Quad quad;
+    for (int i = 0; i < 4; ++i) quad.w[i] = times(times(pairs[i], both(kFp8Power)), scale);
+    store16(row, 16u * static_cast<unsigned>(4 * block + eight), quad);
 }
 
 template <class Rows>
@@ -140,8 +159,17 @@ MONO_DEVICE void multiply_fp8(Tile& tile, const Quad (&w)[kPieces], const Rows& 
     MONO_UNROLL
     for (int eight = 0; eight < 2; ++eight) {
         if ((rows.mask >> 8 * eight & 0xFFu) == 0u) continue;
-        const Quad x = load16(rows.row(column(rows, eight)), static_cast<unsigned>(k + 16 * (lane_index() % 4)));
-        multiply_piece(tile.d + 4 * eight, w[0], w[1], x, Plain(), Plain(), Plain());
+        const Byte* row = rows.row(column(rows, eight));
+        MONO_UNROLL
+        for (int half = 0; half < 2; ++half) {
+            const Quad x = load16(row, static_cast<unsigned>(2 * (k + 16 * (lane_index() % 4) + 8 * half)));
+            MONO_UNROLL
+            for (int i = 0; i < 2; ++i) {
+                const unsigned u = w[0].w[2 * half + i], l = w[1].w[2 * half + i];
+                multiply_add_f16(tile.d + 4 * eight, f16_of_fp8(u, 0), f16_of_fp8(l, 0), f16_of_fp8(u, 1), f16_of_fp8(l, 1),
+                                 x.w[2 * i], x.w[2 * i + 1]);
+            }
+        }
     }
 }
 
@@ -152,51 +180,46 @@ MONO_DEVICE void multiply_fp8_pair(Tile& tile, const Quad (&w0)[kPieces], const 
     multiply_fp8(tile, w1, rows, k + 64);
 }
 
-// A token's scale: two steps always, it may be anything.
-struct TokenFactor {
-    unsigned scale;
-    MONO_DEVICE unsigned operator()(unsigned pair) const { return times(times(pair, both(kFp8Power)), scale); }
+constexpr int kEights = 2;
+
+// 128 k of the lane's token of one eight: of fp4 weights its block g, of fp8 16 k of each half.
+template <Elements kElements>
+struct MxChunk {
+    Quad x[4];
+    int eight;
+
+    template <class Rows>
+    MONO_DEVICE MxChunk(const Rows& rows, int k, int of) : eight(of) {
+        const int g = lane_index() % 4;
+        const Byte* row = rows.row(column(rows, eight));
+        MONO_UNROLL
+        for (int i = 0; i < 4; ++i) {
+            const int at = kElements == Elements::fp4 ? 32 * g + 8 * i : 64 * (i / 2) + 16 * g + 8 * (i % 2);
+            x[i] = load16(row, static_cast<unsigned>(2 * (k + at)));
+        }
+    }
 };
 
-// 32 fp4 of two rows with a token's block.
-template <class Token>
-MONO_DEVICE void multiply_fp4(float* d, const Quad& upper, const Quad& lower, const Quad (&x)[2], const Factor& of_upper,
-                              const Factor& of_lower, const Token& of_token) {
-    MONO_UNROLL
-    for (int j = 0; j < 4; ++j) {
-        const unsigned u = upper.w[j], l = lower.w[j];
-        const unsigned x0 = x[j / 2].w[2 * (j % 2)], x1 = x[j / 2].w[2 * (j % 2) + 1];
-        multiply_add(d, of_upper(spread_fp4<0>(u)), of_lower(spread_fp4<0>(l)), of_upper(spread_fp4<1>(u)),
-                     of_lower(spread_fp4<1>(l)), of_token(spread_fp8_of<0>(x0, x1)), of_token(spread_fp8_of<1>(x0, x1)));
-        multiply_add(d, of_upper(spread_fp4<2>(u)), of_lower(spread_fp4<2>(l)), of_upper(spread_fp4<3>(u)),
-                     of_lower(spread_fp4<3>(l)), of_token(spread_fp8_of<2>(x0, x1)), of_token(spread_fp8_of<3>(x0, x1)));
-    }
-}
-
-template <Elements kElements, int kSelect, int kCount, class Rows>
+template <Elements kElements, int kSelect, int kCount>
 MONO_DEVICE void multiply_mx(Tile& tile, const Quad (&w)[kCount], const unsigned (&scale)[kScales<kElements>],
-                             const Rows& rows, int k) {
-    const int g = lane_index() % 4;
+                             const MxChunk<kElements>& x) {
     constexpr bool kIsFp8 = kElements == Elements::fp8;
     MONO_UNROLL
-    for (int h = 0; h < (kIsFp8 ? 2 : 1); ++h) {
+    for (int i = 0; i < 4; ++i) {  // eight k at a time
+        const int h = kIsFp8 ? i / 2 : 0;
         const Factor of_upper(scale[2 * h] >> 8 * kSelect & 0xFFu, kIsFp8 ? kFp8Power : kFp4Power);
         const Factor of_lower(scale[2 * h + 1] >> 8 * kSelect & 0xFFu, kIsFp8 ? kFp8Power : kFp4Power);
-        MONO_UNROLL
-        for (int eight = 0; eight < 2; ++eight) {
-            if ((rows.mask >> 8 * eight & 0xFFu) == 0u) continue;
-            const int t = column(rows, eight);
-            const Byte* row = rows.row(t);
-            const TokenFactor of_token = {both_of_e8m0(rows.row_scales(t)[k / 32 + (kIsFp8 ? 2 * h + g / 2 : g)])};
-            if constexpr (kIsFp8) {
-                const Quad x = load16(row, static_cast<unsigned>(k + 64 * h + 16 * g));
-                multiply_piece(tile.d + 4 * eight, w[2 * h], w[2 * h + 1], x, of_upper, of_lower, of_token);
-            } else {
-                const Quad x[2] = {load16(row, static_cast<unsigned>(k + 32 * g)),
-                                   load16(row, static_cast<unsigned>(k + 32 * g + 16))};
-                multiply_fp4(tile.d + 4 * eight, w[0], w[1], x, of_upper, of_lower, of_token);
-            }
+        unsigned u[4], l[4];
+        if constexpr (kIsFp8) {
+            spread_eight(w[2 * h].w[2 * (i % 2)], w[2 * h].w[2 * (i % 2) + 1], u);
+            spread_eight(w[2 * h + 1].w[2 * (i % 2)], w[2 * h + 1].w[2 * (i % 2) + 1], l);
+        } else {
+            spread_eight(w[0].w[i], u);
+            spread_eight(w[1].w[i], l);
         }
+        float* d = tile.d + 4 * x.eight;
+        multiply_add(d, of_upper(u[0]), of_lower(l[0]), of_upper(u[1]), of_lower(l[1]), x.x[i].w[0], x.x[i].w[1]);
+        multiply_add(d, of_upper(u[2]), of_lower(l[2]), of_upper(u[3]), of_lower(l[3]), x.x[i].w[2], x.x[i].w[3]);
     }
 }
 

@@ -20,9 +20,9 @@ constexpr int kChunks = kHidden / 64 / kGroups;  // of 64 k, a group
 constexpr int kParts = kGroups * kPartsOfGroup;
 static_assert(kHidden % (64 * kGroups) == 0, "qkv: the groups of a block split k evenly");
 
-struct Shared {
+union Shared {
     StageArea<kChunks * kPieces, 0> stage;
-    float parts[kParts][kTileFloats];
+    float parts[kParts][kTileFloats];  // once the weights are done with
 };
 
 // Where a block's rows go: the tensor of their segment, bf16, `width` elements a token, from element `first` on.
@@ -57,22 +57,26 @@ MONO_GLOBAL void mono_qkv_kernel(const QkvArguments args) {
     const Byte* weights = at(args.w_qkv, QkvFold::uniform(rg, group * kChunks));
     Staged<kChunks * kPieces, 0> w(lds.stage);
     MONO_UNROLL
-    for (int i = 0; i < kChunks * kPieces; ++i) {
-        w.start_quad(i, weights + i / kPieces * QkvFold::kStep, QkvFold::lane(piece_lane(i % kPieces)));
+    for (int c = 0; c < kChunks; ++c) {
+        MONO_UNROLL
+        for (int i = 0; i < kPieces; ++i) {
+            w.start_quad(c * kPieces + i, weights + c * QkvFold::kStep, QkvFold::lane(piece_lane(i)));
+        }
+        w.end_group();
     }
-    w.end_group();
     wave::wait_for_inputs();
-    w.wait<0>();
 
     const Byte* x8 = static_cast<const Byte*>(args.x8);
-    const TokenRows rows = {x8, kHidden, nullptr, 0, tokens, (1u << tokens) - 1u};
+    const TokenRows rows = {x8, kActivationBytes * kHidden, nullptr, 0, tokens, (1u << tokens) - 1u};
     Tile tile;
     MONO_UNROLL
     for (int c = 0; c < kChunks; ++c) {
+        w.wait_for(c, kChunks);
         Quad pieces[kPieces];
         for (int i = 0; i < kPieces; ++i) pieces[i] = w.quad(c * kPieces + i);
         multiply_fp8(tile, pieces, rows, 64 * (group * kChunks + c));
     }
+    w.done();
     store_tile(tile, lds.parts[own_part(group)]);
     wave::barrier();
 

@@ -7,14 +7,14 @@
 
 namespace mono {
 
-// x8: fp8 [S, HIDDEN]; x_scale: fp32 [S].
+// x8: fp8 [S, HIDDEN], kActivationBytes an element; x_scale: fp32 [S].
 #define MONO_NORM_ARGUMENTS(P, I, F) P(ar) P(res) P(g_in) P(h) P(x8) P(x_scale) I(tokens) F(eps)
 MONO_ARGUMENTS(NormArguments, MONO_NORM_ARGUMENTS)
 
 #define MONO_FP8_ARGUMENTS(P, I, F) P(attn) P(x8) P(x_scale) I(tokens)
 MONO_ARGUMENTS(Fp8Arguments, MONO_FP8_ARGUMENTS)
 
-// x8: fp8 [S, HIDDEN]; x_scales: e8m0 [S, HIDDEN / 32].
+// x8: fp8 [S, HIDDEN], likewise; x_scales: e8m0 [S, HIDDEN / 32].
 #define MONO_MX_ARGUMENTS(P, I, F) P(xn) P(x8) P(x_scales) I(tokens)
 MONO_ARGUMENTS(MxArguments, MONO_MX_ARGUMENTS)
 
@@ -39,7 +39,7 @@ MONO_GLOBAL void mono_norm_kernel(const NormArguments args) {
         store16(at(args.h, 2LL * kHidden * token), 16u * static_cast<unsigned>(pack), narrowed(x));
         times_gemma(g_in, pack, x);
         for (int i = 0; i < 8; ++i) x[i] *= rstd;
-        store_fp8(at(args.x8, 1LL * kHidden * token), pack, x, scale);
+        store_fp8(at(args.x8, 1LL * kActivationBytes * kHidden * token), pack, x, scale);
     }
     if (wave::thread() == 0) static_cast<float*>(args.x_scale)[token] = scale;
 }
@@ -64,7 +64,7 @@ MONO_GLOBAL void mono_fp8_kernel(const Fp8Arguments args) {
     for (int pack = wave::thread(); pack < kK / 8; pack += kThreads) {
         float x[8];
         row.read(pack, x);
-        store_fp8(at(args.x8, 1LL * kK * token), pack, x, scale);
+        store_fp8(at(args.x8, 1LL * kActivationBytes * kK * token), pack, x, scale);
     }
     if (wave::thread() == 0) static_cast<float*>(args.x_scale)[token] = scale;
 }
@@ -73,7 +73,7 @@ MONO_GLOBAL void mono_mx_kernel(const MxArguments args) {
     wave::let_next_start();
     const int token = wave::block_x();
     for (int block = wave::thread(); block < kHidden / 32; block += kThreads) {
-        store_mxfp8(at(args.xn, 2LL * kHidden * token), block, at(args.x8, 1LL * kHidden * token),
+        store_mxfp8(at(args.xn, 2LL * kHidden * token), block, at(args.x8, 1LL * kActivationBytes * kHidden * token),
                     at(args.x_scales, 1LL * (kHidden / 32) * token));
     }
 }

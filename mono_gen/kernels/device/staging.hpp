@@ -39,6 +39,21 @@ struct Staged {
     MONO_DEVICE static void wait() {
         asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
     }
+    // Waits for group `i` of `count` that were all started; both are known in an unrolled loop.
+    MONO_DEVICE static void wait_for(int i, int count) {
+        const int left = count - 1 - i;
+        if (left == 0) return wait<0>();
+        if (left == 1) return wait<1>();
+        if (left == 2) return wait<2>();
+        if (left == 3) return wait<3>();
+        if (left == 4) return wait<4>();
+        return wait<5>();
+    }
+    // The block's LDS may hold something else now.
+    MONO_DEVICE static void done() {
+        wait<0>();
+        wave::barrier();
+    }
 };
 
 #else
@@ -49,8 +64,8 @@ struct StageArea {};
 // Registers: the compiler waits for each where it is used. `i` is known when it is compiled, loops are unrolled.
 template <int kQuads, int kWords>
 struct Staged {
-    Quad quads[kQuads];
-    unsigned words[kWords > 0 ? kWords : 1];
+    Quad quads[kQuads] = {};
+    unsigned words[kWords > 0 ? kWords : 1] = {};
 
     MONO_DEVICE explicit Staged(StageArea<kQuads, kWords>&) {}
 
@@ -62,6 +77,8 @@ struct Staged {
     MONO_DEVICE static void end_group() {}
     template <int kLeft>
     MONO_DEVICE static void wait() {}
+    MONO_DEVICE static void wait_for(int, int) {}
+    MONO_DEVICE static void done() {}  // LDS holds none of it
 };
 
 #endif

@@ -126,8 +126,7 @@ struct Scales {
     double b[kMostK / 32 * kRows];  // [block][column]
 };
 
-// sum[row][column] += a * b, scaled block by block. A pass has two rows times 16 columns, or four times eight: eight
-// sums of `Vector`, which stay in registers.
+// sum[row][column] += a * b, scaled block by block. Eight sums stay in registers: of four rows, two vectors wide.
 template <int kK, int kBlock, class Vector>
 inline __attribute__((always_inline)) void multiply(const float* a, const float* b, const Scales& scales,
                                                     double (&sum)[kRows][kRows]) {
