@@ -4,12 +4,12 @@
 //
 // Offsets are bytes; of 4-bit elements, a byte and a nibble. A coordinate in range is the caller's duty: nothing here
 // checks it. kBytes counts pads and gaps. No include is needed, on hosts and on devices.
-#ifndef MONO_HEADER_69205220f6e811e4_aiter
-#define MONO_HEADER_69205220f6e811e4_aiter
-
+#undef MONO_DIGEST
+#define MONO_DIGEST 0x69205220f6e811e4ULL
 #ifdef MONO_SPEC_aiter
-#error "two versions of mono::aiter in one translation unit; this one is of digest 69205220f6e811e4"
-#endif
+static_assert(mono::aiter::detail::kDigest == MONO_DIGEST,
+              "two versions of mono::aiter in one translation unit");
+#else
 #define MONO_SPEC_aiter
 
 #ifndef MONO_HD
@@ -34,6 +34,8 @@ namespace mono {
 namespace aiter {
 
 namespace detail {
+
+constexpr unsigned long long kDigest = MONO_DIGEST;  // of this version of the header
 
 // Where a 4-bit element lies: the byte of its pair, and 0 for the low half of it, 1 for the high one.
 template <class Int>
@@ -529,6 +531,7 @@ struct shuffle_16x16 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x0d15a5263770c4aeULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_16x16;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16: elements of 4, 8, 16, 32, 64 bits");
@@ -541,25 +544,32 @@ struct shuffle_16x16 {
     static constexpr offset_t kSize_b = static_cast<offset_t>(128 / kBits);  // 16B of elements
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 16);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / (2 * kSize_b));
-    static constexpr offset_t kSize_g = 2;
     static constexpr offset_t kSize_r = 16;
+    static constexpr offset_t kSize_g = 2;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * kSize_b * 32, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_b * 32, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, kSize_b * 16, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 32, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * kSize_b * 32;
+    static constexpr offset_t kStride_r = kSize_b;
+    static constexpr offset_t kStride_K = kSize_b * 32;
+    static constexpr offset_t kStride_g = kSize_b * 16;
+    static constexpr offset_t kStride_b = 1;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
     static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
-                                     kSize_K * kSize_b * 32>>, detail::axis<detail::digit<kSize_b, 1>, detail::digit<2,
-                                     kSize_b * 16>, detail::digit<kSize_K, kSize_b * 32>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_g, kStride_g>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:16  store tile R K | lane g r | byte b
+    // Digits in the order of aiter.layout:16.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
-        return detail::place<kBits>((((R * kSize_K + K) * 2 + g) * 16 + r) * kSize_b + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + g * kStride_g + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / (2 * kSize_b), k / kSize_b % 2, row % 16, k % kSize_b);
@@ -572,12 +582,8 @@ struct shuffle_16x16 {
 };
 
 static_assert(shuffle_16x16<32, 64, 8>::offset(16, 32) == 1536);
-static_assert(shuffle_16x16<32, 64, 8>::offset(1, 16) == 272);
-static_assert(shuffle_16x16<32, 64, 8>::offset(16, 1) == 1025);
-static_assert(shuffle_16x16<32, 64, 8>::offset(17, 33) == 1553);
-static_assert(shuffle_16x16<32, 64, 8>::offset(16, 33) == 1537);
-static_assert(shuffle_16x16<32, 64, 8>::offset(31, 0) == 1264);
-static_assert(shuffle_16x16<32, 64, 8>::offset(0, 63) == 783);
+static_assert(shuffle_16x16<32, 64, 8>::offset(20, 23) == 1351);
+static_assert(shuffle_16x16<32, 64, 8>::offset(7, 44) == 636);
 static_assert(shuffle_16x16<32, 64, 8>::offset(31, 63) == 2047);
 
 // shuffle_weight(layout=(32, 16)): tiles of 32 rows by 16 bytes, for the int8 assembly GEMM.
@@ -593,6 +599,7 @@ struct shuffle_32x16 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x68a77b0f0bec3291ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_32x16;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_32x16: elements of 4, 8, 16, 32, 64 bits");
@@ -605,25 +612,32 @@ struct shuffle_32x16 {
     static constexpr offset_t kSize_b = static_cast<offset_t>(128 / kBits);  // 16B of elements
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / (2 * kSize_b));
-    static constexpr offset_t kSize_g = 2;
     static constexpr offset_t kSize_r = 32;
+    static constexpr offset_t kSize_g = 2;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * kSize_b * 64, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_b * 64, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, kSize_b * 32, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 64, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * kSize_b * 64;
+    static constexpr offset_t kStride_r = kSize_b;
+    static constexpr offset_t kStride_K = kSize_b * 64;
+    static constexpr offset_t kStride_g = kSize_b * 32;
+    static constexpr offset_t kStride_b = 1;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
     static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<32, kSize_b>, detail::digit<kSize_R,
-                                     kSize_K * kSize_b * 64>>, detail::axis<detail::digit<kSize_b, 1>, detail::digit<2,
-                                     kSize_b * 32>, detail::digit<kSize_K, kSize_b * 64>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_g, kStride_g>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:26  store tile R K | lane g r | byte b
+    // Digits in the order of aiter.layout:26.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
-        return detail::place<kBits>((((R * kSize_K + K) * 2 + g) * 32 + r) * kSize_b + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + g * kStride_g + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / (2 * kSize_b), k / kSize_b % 2, row % 32, k % kSize_b);
@@ -636,12 +650,8 @@ struct shuffle_32x16 {
 };
 
 static_assert(shuffle_32x16<64, 64, 8>::offset(32, 32) == 3072);
-static_assert(shuffle_32x16<64, 64, 8>::offset(1, 16) == 528);
-static_assert(shuffle_32x16<64, 64, 8>::offset(32, 1) == 2049);
-static_assert(shuffle_32x16<64, 64, 8>::offset(33, 33) == 3089);
-static_assert(shuffle_32x16<64, 64, 8>::offset(32, 33) == 3073);
-static_assert(shuffle_32x16<64, 64, 8>::offset(63, 0) == 2544);
-static_assert(shuffle_32x16<64, 64, 8>::offset(0, 63) == 1551);
+static_assert(shuffle_32x16<64, 64, 8>::offset(40, 23) == 2695);
+static_assert(shuffle_32x16<64, 64, 8>::offset(14, 44) == 1260);
 static_assert(shuffle_32x16<64, 64, 8>::offset(63, 63) == 4095);
 
 // shuffle_weight(layout=(16, 16), use_int4=True): int4 values, one an int8 element, 32 of them (16 bytes once packed) a
@@ -658,6 +668,7 @@ struct shuffle_16x16_int4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x4614ad186b5a2473ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_16x16_int4;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16_int4: elements of 4, 8, 16, 32, 64 bits");
@@ -671,20 +682,27 @@ struct shuffle_16x16_int4 {
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_b = 32;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 512, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 512, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 32, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 512, kBits>();
-    static constexpr int kLanes = 16;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 32, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 32>, detail::digit<kSize_R,
-                                     kSize_K * 512>>, detail::axis<detail::digit<32, 1>, detail::digit<kSize_K, 512>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 512;
+    static constexpr offset_t kStride_r = 32;
+    static constexpr offset_t kStride_K = 512;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:34  store tile R K | lane r | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 16;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:34.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
-        return detail::place<kBits>(((R * kSize_K + K) * 16 + r) * 32 + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / 32, row % 16, k % 32);
@@ -697,11 +715,8 @@ struct shuffle_16x16_int4 {
 };
 
 static_assert(shuffle_16x16_int4<32, 64, 8>::offset(16, 32) == 1536);
-static_assert(shuffle_16x16_int4<32, 64, 8>::offset(1, 1) == 33);
-static_assert(shuffle_16x16_int4<32, 64, 8>::offset(17, 33) == 1569);
-static_assert(shuffle_16x16_int4<32, 64, 8>::offset(16, 33) == 1537);
-static_assert(shuffle_16x16_int4<32, 64, 8>::offset(31, 0) == 1504);
-static_assert(shuffle_16x16_int4<32, 64, 8>::offset(0, 63) == 543);
+static_assert(shuffle_16x16_int4<32, 64, 8>::offset(20, 23) == 1175);
+static_assert(shuffle_16x16_int4<32, 64, 8>::offset(7, 44) == 748);
 static_assert(shuffle_16x16_int4<32, 64, 8>::offset(31, 63) == 2047);
 
 // shuffle_weight(layout=(16, 16), pad_k_to=P) for P = 128 bytes a row: 128 for fp8 and packed fp4, 64 for bf16.
@@ -720,6 +735,7 @@ struct shuffle_16x16_pad_k128 {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x6b0312999cc86858ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_16x16_pad_k128;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16_pad_k128: elements of 4, 8, 16, 32, 64 bits");
@@ -732,25 +748,32 @@ struct shuffle_16x16_pad_k128 {
     static constexpr offset_t kSize_b = static_cast<offset_t>(128 / kBits);  // 16B of elements
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 16);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kPadded_k / (2 * kSize_b));
-    static constexpr offset_t kSize_g = 2;
     static constexpr offset_t kSize_r = 16;
+    static constexpr offset_t kSize_g = 2;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * kSize_b * 32, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_b * 32, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, kSize_b * 16, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 32, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * kSize_b * 32;
+    static constexpr offset_t kStride_r = kSize_b;
+    static constexpr offset_t kStride_K = kSize_b * 32;
+    static constexpr offset_t kStride_g = kSize_b * 16;
+    static constexpr offset_t kStride_b = 1;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
     static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
-                                     kSize_K * kSize_b * 32>>, detail::axis<detail::digit<kSize_b, 1>, detail::digit<2,
-                                     kSize_b * 16>, detail::digit<kSize_K, kSize_b * 32>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_g, kStride_g>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:44  store tile R K | lane g r | byte b
+    // Digits in the order of aiter.layout:44.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
-        return detail::place<kBits>((((R * kSize_K + K) * 2 + g) * 16 + r) * kSize_b + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + g * kStride_g + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / (2 * kSize_b), k / kSize_b % 2, row % 16, k % kSize_b);
@@ -763,12 +786,8 @@ struct shuffle_16x16_pad_k128 {
 };
 
 static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(16, 32) == 4608);
-static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(1, 16) == 272);
-static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(16, 1) == 4097);
-static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(17, 33) == 4625);
-static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(16, 128) == 6144);
-static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(31, 0) == 4336);
-static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(0, 254) == 3854);
+static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(20, 91) == 5451);
+static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(7, 175) == 2687);
 static_assert(shuffle_16x16_pad_k128<32, 255, 8>::offset(31, 254) == 8190);
 
 // shuffle_weight(is_guinterleave=True, gate_up=True) = shuffle_weight_a16w4(NLane=16, gate_up=True): rows are all of
@@ -787,6 +806,7 @@ struct shuffle_16x16_gate_up {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x933adfad55fbd49dULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_16x16_gate_up;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16_gate_up: elements of 4, 8, 16, 32, 64 bits");
@@ -799,27 +819,36 @@ struct shuffle_16x16_gate_up {
     static constexpr offset_t kSize_I = static_cast<offset_t>(kExtent_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / (4 * kSize_b));
     static constexpr offset_t kSize_gu = 2;
-    static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_r = 16;
+    static constexpr offset_t kSize_g = 4;
 
-    static constexpr auto kStep_I = detail::bytes<offset_t, kSize_K * kSize_b * 128, kBits>();
-    static constexpr auto kStep_gu = detail::bytes<offset_t, kSize_K * kSize_b * 64, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_b * 64, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, kSize_b * 16, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 64, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_gu = kSize_K * kSize_b * 64;
+    static constexpr offset_t kStride_I = kSize_K * kSize_b * 128;
+    static constexpr offset_t kStride_r = kSize_b;
+    static constexpr offset_t kStride_K = kSize_b * 64;
+    static constexpr offset_t kStride_g = kSize_b * 16;
+    static constexpr offset_t kStride_b = 1;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_gu = detail::bytes<offset_t, kStride_gu, kBits>();
+    static constexpr auto kStep_I = detail::bytes<offset_t, kStride_I, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
     static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_I,
-                                     kSize_K * kSize_b * 128>, detail::digit<2, kSize_K * kSize_b * 64>>,
-                                     detail::axis<detail::digit<kSize_b, 1>, detail::digit<4, kSize_b * 16>,
-                                     detail::digit<kSize_K, kSize_b * 64>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_I, kStride_I>, detail::digit<kSize_gu, kStride_gu>>,
+                                     detail::axis<detail::digit<kSize_b, kStride_b>, detail::digit<kSize_g, kStride_g>,
+                                     detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:54  store tile I gu K | lane g r | byte b
+    // Digits in the order of aiter.layout:54.
     static MONO_HD constexpr auto digits(offset_t I, offset_t gu, offset_t K, offset_t g, offset_t r, offset_t b) {
-        return detail::place<kBits>(((((I * 2 + gu) * kSize_K + K) * 4 + g) * 16 + r) * kSize_b + b);
+        return detail::place<kBits>(gu * kStride_gu + I * kStride_I + r * kStride_r + K * kStride_K + g * kStride_g +
+                b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16 % kSize_I, row / (kSize_I * 16), k / (4 * kSize_b), k / kSize_b % 4, row % 16, k %
@@ -835,12 +864,8 @@ struct shuffle_16x16_gate_up {
 };
 
 static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(32, 64) == 3072);
-static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(16, 16) == 4352);
-static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(1, 1) == 17);
-static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(33, 65) == 3089);
-static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(32, 65) == 3073);
-static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(63, 0) == 6384);
-static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(0, 127) == 1807);
+static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(40, 46) == 2702);
+static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(14, 88) == 1512);
 static_assert(shuffle_16x16_gate_up<64, 128, 8>::offset(63, 127) == 8191);
 
 // shuffle_weight_NK(inst_N=16, inst_K=64), in elements. For fp8 the same order as shuffle_16x16.
@@ -856,6 +881,7 @@ struct shuffle_weight_NK_16x64 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x0fc38bcd75f003ebULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_weight_NK_16x64;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_weight_NK_16x64: elements of 4, 8, 16, 32, 64 bits");
@@ -866,26 +892,33 @@ struct shuffle_weight_NK_16x64 {
 
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 16);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / 64);
-    static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_r = 16;
+    static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_b = 16;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 1024, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 1024, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 16, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 1024, kBits>();
-    static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 16, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 16>, detail::digit<kSize_R,
-                                     kSize_K * 1024>>, detail::axis<detail::digit<16, 1>, detail::digit<4, 256>,
-                                     detail::digit<kSize_K, 1024>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 1024;
+    static constexpr offset_t kStride_r = 16;
+    static constexpr offset_t kStride_K = 1024;
+    static constexpr offset_t kStride_g = 256;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:62  store tile R K | lane g r | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 64;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_g, kStride_g>, detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:62.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
-        return detail::place<kBits>((((R * kSize_K + K) * 4 + g) * 16 + r) * 16 + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + g * kStride_g + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / 64, k / 16 % 4, row % 16, k % 16);
@@ -898,12 +931,8 @@ struct shuffle_weight_NK_16x64 {
 };
 
 static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(16, 64) == 3072);
-static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(1, 16) == 272);
-static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(16, 1) == 2049);
-static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(17, 65) == 3089);
-static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(16, 65) == 3073);
-static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(31, 0) == 2288);
-static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(0, 127) == 1807);
+static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(20, 46) == 2638);
+static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(7, 88) == 1400);
 static_assert(shuffle_weight_NK_16x64<32, 128, 8>::offset(31, 127) == 4095);
 
 // shuffle_weight_NK(inst_N=16, inst_K=32), in elements. For bf16 the same order as shuffle_16x16, for fp8 another one.
@@ -919,6 +948,7 @@ struct shuffle_weight_NK_16x32 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x6ef0f255c1002983ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_weight_NK_16x32;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_weight_NK_16x32: elements of 4, 8, 16, 32, 64 bits");
@@ -929,26 +959,33 @@ struct shuffle_weight_NK_16x32 {
 
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 16);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / 32);
-    static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_r = 16;
+    static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_b = 8;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 512, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 512, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 128, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 8, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 512, kBits>();
-    static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 8, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 8>, detail::digit<kSize_R,
-                                     kSize_K * 512>>, detail::axis<detail::digit<8, 1>, detail::digit<4, 128>,
-                                     detail::digit<kSize_K, 512>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 512;
+    static constexpr offset_t kStride_r = 8;
+    static constexpr offset_t kStride_K = 512;
+    static constexpr offset_t kStride_g = 128;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:70  store tile R K | lane g r | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 64;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_g, kStride_g>, detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:70.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
-        return detail::place<kBits>((((R * kSize_K + K) * 4 + g) * 16 + r) * 8 + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + g * kStride_g + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / 32, k / 8 % 4, row % 16, k % 8);
@@ -961,12 +998,8 @@ struct shuffle_weight_NK_16x32 {
 };
 
 static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(16, 32) == 1536);
-static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(1, 8) == 136);
-static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(16, 1) == 1025);
-static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(17, 33) == 1545);
-static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(16, 33) == 1537);
-static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(31, 0) == 1144);
-static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(0, 63) == 903);
+static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(20, 23) == 1319);
+static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(7, 44) == 700);
 static_assert(shuffle_weight_NK_16x32<32, 64, 8>::offset(31, 63) == 2047);
 
 // shuffle_weight_gfx1250 of a 3-D source, which is k-major: k counts bytes, packed fp4 comes as uint8.
@@ -983,6 +1016,7 @@ struct shuffle_weight_gfx1250_3d {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xd2422f50763653a9ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_weight_gfx1250_3d;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_weight_gfx1250_3d: elements of 4, 8, 16, 32, 64 bits");
@@ -994,25 +1028,33 @@ struct shuffle_weight_gfx1250_3d {
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / 32);
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 16);
     static constexpr offset_t kSize_g = 2;
-    static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_b = 16;
+    static constexpr offset_t kSize_r = 16;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 512, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 512, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 16, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 512, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_K = 512;
+    static constexpr offset_t kStride_g = 256;
+    static constexpr offset_t kStride_b = 1;
+    static constexpr offset_t kStride_R = kSize_K * 512;
+    static constexpr offset_t kStride_r = 16;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 16, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 1>, detail::digit<2, 256>,
-                                     detail::digit<kSize_K, 512>>, detail::axis<detail::digit<16, 16>,
-                                     detail::digit<kSize_R, kSize_K * 512>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_g, kStride_g>, detail::digit<kSize_K, kStride_K>>,
+                                     detail::axis<detail::digit<kSize_r, kStride_r>, detail::digit<kSize_R,
+                                     kStride_R>>>;
 
-    // aiter.layout:79  store tile R K | lane g r | byte b
+    // Digits in the order of aiter.layout:79.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
-        return detail::place<kBits>((((R * kSize_K + K) * 2 + g) * 16 + r) * 16 + b);
+        return detail::place<kBits>(K * kStride_K + g * kStride_g + b + R * kStride_R + r * kStride_r);
     }
     static MONO_HD constexpr auto offset(offset_t k, offset_t row) {
         return digits(row / 16, k / 32, k / 16 % 2, row % 16, k % 16);
@@ -1025,12 +1067,8 @@ struct shuffle_weight_gfx1250_3d {
 };
 
 static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(32, 16) == 1536);
-static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(16, 1) == 272);
-static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(1, 16) == 1025);
-static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(33, 17) == 1553);
-static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(32, 17) == 1552);
-static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(63, 0) == 783);
-static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(0, 31) == 1264);
+static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(40, 11) == 696);
+static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(14, 22) == 1134);
 static_assert(shuffle_weight_gfx1250_3d<64, 32, 8>::offset(63, 31) == 2047);
 
 // shuffle_weight_f4: the order of shuffle_16x16; whole tiles of 16 bytes are enough here, where shuffle_weight asks for
@@ -1047,6 +1085,7 @@ struct shuffle_weight_f4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x556078889e493d37ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_weight_f4;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_weight_f4: elements of 4, 8, 16, 32, 64 bits");
@@ -1060,21 +1099,27 @@ struct shuffle_weight_f4 {
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / kSize_b);
     static constexpr offset_t kSize_r = 16;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * kSize_b * 16, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_b * 16, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 16, kBits>();
-    static constexpr int kLanes = 16;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
-                                     kSize_K * kSize_b * 16>>, detail::axis<detail::digit<kSize_b, 1>,
-                                     detail::digit<kSize_K, kSize_b * 16>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * kSize_b * 16;
+    static constexpr offset_t kStride_r = kSize_b;
+    static constexpr offset_t kStride_K = kSize_b * 16;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:87  store tile R K | lane r | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 16;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:87.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
-        return detail::place<kBits>(((R * kSize_K + K) * 16 + r) * kSize_b + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / kSize_b, row % 16, k % kSize_b);
@@ -1087,11 +1132,8 @@ struct shuffle_weight_f4 {
 };
 
 static_assert(shuffle_weight_f4<32, 32, 8>::offset(16, 16) == 768);
-static_assert(shuffle_weight_f4<32, 32, 8>::offset(1, 1) == 17);
-static_assert(shuffle_weight_f4<32, 32, 8>::offset(17, 17) == 785);
-static_assert(shuffle_weight_f4<32, 32, 8>::offset(16, 17) == 769);
-static_assert(shuffle_weight_f4<32, 32, 8>::offset(31, 0) == 752);
-static_assert(shuffle_weight_f4<32, 32, 8>::offset(0, 31) == 271);
+static_assert(shuffle_weight_f4<32, 32, 8>::offset(20, 11) == 587);
+static_assert(shuffle_weight_f4<32, 32, 8>::offset(7, 22) == 374);
 static_assert(shuffle_weight_f4<32, 32, 8>::offset(31, 31) == 1023);
 
 // shuffle_mxfp8fp4_b: the weight of the gfx1250 MXFP8 by MXFP4 GEMM; the order and the sizes of shuffle_weight_f4.
@@ -1107,6 +1149,7 @@ struct shuffle_mxfp8fp4_b {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x556078889e493d37ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_mxfp8fp4_b;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_mxfp8fp4_b: elements of 4, 8, 16, 32, 64 bits");
@@ -1120,21 +1163,27 @@ struct shuffle_mxfp8fp4_b {
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / kSize_b);
     static constexpr offset_t kSize_r = 16;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * kSize_b * 16, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_b * 16, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 16, kBits>();
-    static constexpr int kLanes = 16;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
-                                     kSize_K * kSize_b * 16>>, detail::axis<detail::digit<kSize_b, 1>,
-                                     detail::digit<kSize_K, kSize_b * 16>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * kSize_b * 16;
+    static constexpr offset_t kStride_r = kSize_b;
+    static constexpr offset_t kStride_K = kSize_b * 16;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:95  store tile R K | lane r | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 16;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:95.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
-        return detail::place<kBits>(((R * kSize_K + K) * 16 + r) * kSize_b + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / kSize_b, row % 16, k % kSize_b);
@@ -1147,11 +1196,8 @@ struct shuffle_mxfp8fp4_b {
 };
 
 static_assert(shuffle_mxfp8fp4_b<32, 32, 8>::offset(16, 16) == 768);
-static_assert(shuffle_mxfp8fp4_b<32, 32, 8>::offset(1, 1) == 17);
-static_assert(shuffle_mxfp8fp4_b<32, 32, 8>::offset(17, 17) == 785);
-static_assert(shuffle_mxfp8fp4_b<32, 32, 8>::offset(16, 17) == 769);
-static_assert(shuffle_mxfp8fp4_b<32, 32, 8>::offset(31, 0) == 752);
-static_assert(shuffle_mxfp8fp4_b<32, 32, 8>::offset(0, 31) == 271);
+static_assert(shuffle_mxfp8fp4_b<32, 32, 8>::offset(20, 11) == 587);
+static_assert(shuffle_mxfp8fp4_b<32, 32, 8>::offset(7, 22) == 374);
 static_assert(shuffle_mxfp8fp4_b<32, 32, 8>::offset(31, 31) == 1023);
 
 // shuffle_mxfp8fp4_a: the fp8 activation of the same GEMM, 2 rows by 128 bytes a tile.
@@ -1167,6 +1213,7 @@ struct shuffle_mxfp8fp4_a {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xdc72ac7367754bdbULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_mxfp8fp4_a;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_mxfp8fp4_a: elements of 4, 8, 16, 32, 64 bits");
@@ -1180,18 +1227,24 @@ struct shuffle_mxfp8fp4_a {
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / kSize_b);
     static constexpr offset_t kSize_r = 2;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * kSize_b * 2, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_b * 2, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<2, kSize_b>, detail::digit<kSize_R,
-                                     kSize_K * kSize_b * 2>>, detail::axis<detail::digit<kSize_b, 1>,
-                                     detail::digit<kSize_K, kSize_b * 2>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * kSize_b * 2;
+    static constexpr offset_t kStride_r = kSize_b;
+    static constexpr offset_t kStride_K = kSize_b * 2;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:103  store R K r b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:103.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
-        return detail::place<kBits>(((R * kSize_K + K) * 2 + r) * kSize_b + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 2, k / kSize_b, row % 2, k % kSize_b);
@@ -1199,11 +1252,8 @@ struct shuffle_mxfp8fp4_a {
 };
 
 static_assert(shuffle_mxfp8fp4_a<4, 256, 8>::offset(2, 128) == 768);
-static_assert(shuffle_mxfp8fp4_a<4, 256, 8>::offset(1, 1) == 129);
-static_assert(shuffle_mxfp8fp4_a<4, 256, 8>::offset(3, 129) == 897);
-static_assert(shuffle_mxfp8fp4_a<4, 256, 8>::offset(2, 129) == 769);
-static_assert(shuffle_mxfp8fp4_a<4, 256, 8>::offset(3, 0) == 640);
-static_assert(shuffle_mxfp8fp4_a<4, 256, 8>::offset(0, 255) == 383);
+static_assert(shuffle_mxfp8fp4_a<4, 256, 8>::offset(2, 92) == 604);
+static_assert(shuffle_mxfp8fp4_a<4, 256, 8>::offset(0, 176) == 304);
 static_assert(shuffle_mxfp8fp4_a<4, 256, 8>::offset(3, 255) == 1023);
 
 // make_preshuffle_b_layout(k_major=True): the pieces of shuffle_16x16 with the 32-byte k blocks outermost.
@@ -1219,6 +1269,7 @@ struct preshuffle_b_k_major {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x315f6097c289a290ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = preshuffle_b_k_major;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "preshuffle_b_k_major: elements of 4, 8, 16, 32, 64 bits");
@@ -1230,25 +1281,32 @@ struct preshuffle_b_k_major {
     static constexpr offset_t kSize_b = static_cast<offset_t>(128 / kBits);  // 16B of elements
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 16);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / (2 * kSize_b));
-    static constexpr offset_t kSize_g = 2;
     static constexpr offset_t kSize_r = 16;
+    static constexpr offset_t kSize_g = 2;
 
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_R * kSize_b * 32, kBits>();
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_b * 32, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, kSize_b * 16, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 32, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_b * 32;
+    static constexpr offset_t kStride_r = kSize_b;
+    static constexpr offset_t kStride_K = kSize_R * kSize_b * 32;
+    static constexpr offset_t kStride_g = kSize_b * 16;
+    static constexpr offset_t kStride_b = 1;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
     static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
-                                     kSize_b * 32>>, detail::axis<detail::digit<kSize_b, 1>, detail::digit<2,
-                                     kSize_b * 16>, detail::digit<kSize_K, kSize_R * kSize_b * 32>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_g, kStride_g>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:111  store tile K R | lane g r | byte b
+    // Digits in the order of aiter.layout:111.
     static MONO_HD constexpr auto digits(offset_t K, offset_t R, offset_t g, offset_t r, offset_t b) {
-        return detail::place<kBits>((((K * kSize_R + R) * 2 + g) * 16 + r) * kSize_b + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + g * kStride_g + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(k / (2 * kSize_b), row / 16, k / kSize_b % 2, row % 16, k % kSize_b);
@@ -1261,12 +1319,8 @@ struct preshuffle_b_k_major {
 };
 
 static_assert(preshuffle_b_k_major<32, 64, 8>::offset(16, 32) == 1536);
-static_assert(preshuffle_b_k_major<32, 64, 8>::offset(1, 16) == 272);
-static_assert(preshuffle_b_k_major<32, 64, 8>::offset(16, 1) == 513);
-static_assert(preshuffle_b_k_major<32, 64, 8>::offset(17, 33) == 1553);
-static_assert(preshuffle_b_k_major<32, 64, 8>::offset(16, 33) == 1537);
-static_assert(preshuffle_b_k_major<32, 64, 8>::offset(31, 0) == 752);
-static_assert(preshuffle_b_k_major<32, 64, 8>::offset(0, 63) == 1295);
+static_assert(preshuffle_b_k_major<32, 64, 8>::offset(20, 23) == 839);
+static_assert(preshuffle_b_k_major<32, 64, 8>::offset(7, 44) == 1148);
 static_assert(preshuffle_b_k_major<32, 64, 8>::offset(31, 63) == 2047);
 
 // interleave_gate_up_rows: all gate rows then all up rows become gate 0, up 0, gate 1, up 1, ...
@@ -1282,6 +1336,7 @@ struct interleave_gate_up_rows {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x79d74de315c7de06ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = interleave_gate_up_rows;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "interleave_gate_up_rows: elements of 4, 8, 16, 32, 64 bits");
@@ -1293,25 +1348,30 @@ struct interleave_gate_up_rows {
     static constexpr offset_t kSize_k = static_cast<offset_t>(kExtent_k);
     static constexpr offset_t kSize_gu = 2;
 
-    static constexpr auto kStep_I = detail::bytes<offset_t, kSize_k * 2, kBits>();
-    static constexpr auto kStep_gu = detail::bytes<offset_t, kSize_k, kBits>();
-    static constexpr auto kStep_k = detail::bytes<offset_t, 1, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_I, kSize_k * 2>, detail::digit<2,
-                                     kSize_k>>, detail::axis<detail::digit<kSize_k, 1>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_gu = kSize_k;
+    static constexpr offset_t kStride_I = kSize_k * 2;
+    static constexpr offset_t kStride_k = 1;
 
-    // aiter.layout:118  store I gu k
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_gu = detail::bytes<offset_t, kStride_gu, kBits>();
+    static constexpr auto kStep_I = detail::bytes<offset_t, kStride_I, kBits>();
+    static constexpr auto kStep_k = detail::bytes<offset_t, kStride_k, kBits>();
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_I, kStride_I>,
+                                     detail::digit<kSize_gu, kStride_gu>>, detail::axis<detail::digit<kSize_k,
+                                     kStride_k>>>;
+
+    // Digits in the order of aiter.layout:118.
     static MONO_HD constexpr auto digits(offset_t I, offset_t gu, offset_t k) {
-        return detail::place<kBits>((I * 2 + gu) * kSize_k + k);
+        return detail::place<kBits>(gu * kStride_gu + I * kStride_I + k);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) { return digits(row % kSize_I, row / kSize_I, k); }
 };
 
 static_assert(interleave_gate_up_rows<4, 2, 8>::offset(2, 1) == 3);
-static_assert(interleave_gate_up_rows<4, 2, 8>::offset(1, 1) == 5);
-static_assert(interleave_gate_up_rows<4, 2, 8>::offset(3, 1) == 7);
-static_assert(interleave_gate_up_rows<4, 2, 8>::offset(3, 0) == 6);
+static_assert(interleave_gate_up_rows<4, 2, 8>::offset(2, 0) == 2);
 static_assert(interleave_gate_up_rows<4, 2, 8>::offset(0, 1) == 1);
+static_assert(interleave_gate_up_rows<4, 2, 8>::offset(3, 1) == 7);
 
 // The tile of 32 rows by 8 blocks, sizes as they are: a dword holds two 16-row halves of two groups of four blocks.
 // Also shuffle_scale_gemm(arch="gfx950").
@@ -1327,6 +1387,7 @@ struct e8m0_tiles {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xbcb09d031a0539e5ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = e8m0_tiles;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_tiles: elements of 4, 8, 16, 32, 64 bits");
@@ -1337,28 +1398,38 @@ struct e8m0_tiles {
 
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / 8);
-    static constexpr offset_t kSize_g = 4;
+    static constexpr offset_t kSize_rh = 2;
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_kh = 2;
-    static constexpr offset_t kSize_rh = 2;
+    static constexpr offset_t kSize_g = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 256, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 64, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_kh = detail::bytes<offset_t, 2, kBits>();
-    static constexpr auto kStep_rh = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 256;
+    static constexpr offset_t kStride_rh = 1;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 256;
+    static constexpr offset_t kStride_kh = 2;
+    static constexpr offset_t kStride_g = 64;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_kh = detail::bytes<offset_t, kStride_kh, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
     static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
-                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
-                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_rh, kStride_rh>, detail::digit<kSize_R, kStride_R>>,
+                                     detail::axis<detail::digit<kSize_g, kStride_g>, detail::digit<kSize_kh,
+                                     kStride_kh>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:129  store tile R K | lane g r | byte kh rh
+    // Digits in the order of aiter.layout:129.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(((((R * kSize_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
+                kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -1377,12 +1448,8 @@ struct e8m0_tiles {
 };
 
 static_assert(e8m0_tiles<64, 16, 8>::offset(32, 8) == 768);
-static_assert(e8m0_tiles<64, 16, 8>::offset(16, 4) == 3);
-static_assert(e8m0_tiles<64, 16, 8>::offset(1, 1) == 68);
-static_assert(e8m0_tiles<64, 16, 8>::offset(33, 9) == 836);
-static_assert(e8m0_tiles<64, 16, 8>::offset(32, 9) == 832);
-static_assert(e8m0_tiles<64, 16, 8>::offset(63, 0) == 573);
-static_assert(e8m0_tiles<64, 16, 8>::offset(0, 15) == 450);
+static_assert(e8m0_tiles<64, 16, 8>::offset(40, 5) == 610);
+static_assert(e8m0_tiles<64, 16, 8>::offset(14, 11) == 504);
 static_assert(e8m0_tiles<64, 16, 8>::offset(63, 15) == 1023);
 
 // e8m0_shuffle = shuffle_scale: e8m0_tiles of the padded tensor, pads 1.0. aiter leaves the pads uninitialised: any
@@ -1401,6 +1468,7 @@ struct e8m0_shuffle {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0x9af8938515d621c7ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = e8m0_shuffle;  // of the tensors that derive from it
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_shuffle: elements of 8, 16, 32, 64 bits");
@@ -1413,28 +1481,38 @@ struct e8m0_shuffle {
 
     static constexpr offset_t kSize_R = static_cast<offset_t>(kPadded_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kPadded_k / 8);
-    static constexpr offset_t kSize_g = 4;
+    static constexpr offset_t kSize_rh = 2;
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_kh = 2;
-    static constexpr offset_t kSize_rh = 2;
+    static constexpr offset_t kSize_g = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 256, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 64, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_kh = detail::bytes<offset_t, 2, kBits>();
-    static constexpr auto kStep_rh = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 256;
+    static constexpr offset_t kStride_rh = 1;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 256;
+    static constexpr offset_t kStride_kh = 2;
+    static constexpr offset_t kStride_g = 64;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_kh = detail::bytes<offset_t, kStride_kh, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
     static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
-                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
-                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_rh, kStride_rh>, detail::digit<kSize_R, kStride_R>>,
+                                     detail::axis<detail::digit<kSize_g, kStride_g>, detail::digit<kSize_kh,
+                                     kStride_kh>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:139  store tile R K | lane g r | byte kh rh
+    // Digits in the order of aiter.layout:139.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(((((R * kSize_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
+                kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -1453,12 +1531,8 @@ struct e8m0_shuffle {
 };
 
 static_assert(e8m0_shuffle<511, 15, 8>::offset(32, 8) == 768);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(16, 4) == 3);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(1, 1) == 68);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(33, 9) == 836);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(255, 8) == 3901);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(510, 0) == 7737);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(0, 14) == 386);
+static_assert(e8m0_shuffle<511, 15, 8>::offset(321, 5) == 5190);
+static_assert(e8m0_shuffle<511, 15, 8>::offset(112, 10) == 1921);
 static_assert(e8m0_shuffle<511, 15, 8>::offset(510, 14) == 8123);
 
 // e8m0_shuffle with pads of 0x00, which is 2^-127 and not zero.
@@ -1476,6 +1550,7 @@ struct e8m0_shuffle_zero {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x42fef1fedb452346ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = e8m0_shuffle_zero;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_shuffle_zero: elements of 4, 8, 16, 32, 64 bits");
@@ -1488,28 +1563,38 @@ struct e8m0_shuffle_zero {
 
     static constexpr offset_t kSize_R = static_cast<offset_t>(kPadded_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kPadded_k / 8);
-    static constexpr offset_t kSize_g = 4;
+    static constexpr offset_t kSize_rh = 2;
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_kh = 2;
-    static constexpr offset_t kSize_rh = 2;
+    static constexpr offset_t kSize_g = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 256, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 64, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_kh = detail::bytes<offset_t, 2, kBits>();
-    static constexpr auto kStep_rh = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 256;
+    static constexpr offset_t kStride_rh = 1;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 256;
+    static constexpr offset_t kStride_kh = 2;
+    static constexpr offset_t kStride_g = 64;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_kh = detail::bytes<offset_t, kStride_kh, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
     static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
-                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
-                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_rh, kStride_rh>, detail::digit<kSize_R, kStride_R>>,
+                                     detail::axis<detail::digit<kSize_g, kStride_g>, detail::digit<kSize_kh,
+                                     kStride_kh>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:149  store tile R K | lane g r | byte kh rh
+    // Digits in the order of aiter.layout:149.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(((((R * kSize_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
+                kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -1528,12 +1613,8 @@ struct e8m0_shuffle_zero {
 };
 
 static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(32, 8) == 768);
-static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(16, 4) == 3);
-static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(1, 1) == 68);
-static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(33, 9) == 836);
-static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(255, 8) == 3901);
-static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(510, 0) == 7737);
-static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(0, 14) == 386);
+static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(321, 5) == 5190);
+static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(112, 10) == 1921);
 static_assert(e8m0_shuffle_zero<511, 15, 8>::offset(510, 14) == 8123);
 
 // shuffle_scale_a16w4(gate_up=False) = shuffle_scale(is_guinterleave=True): e8m0_tiles of each expert, k padded, rows
@@ -1551,6 +1632,7 @@ struct shuffle_scale_a16w4 {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0xbbc86b35056e3dd0ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_scale_a16w4;  // of the tensors that derive from it
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_a16w4: elements of 8, 16, 32, 64 bits");
@@ -1562,28 +1644,38 @@ struct shuffle_scale_a16w4 {
 
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kPadded_k / 8);
-    static constexpr offset_t kSize_g = 4;
+    static constexpr offset_t kSize_rh = 2;
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_kh = 2;
-    static constexpr offset_t kSize_rh = 2;
+    static constexpr offset_t kSize_g = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 256, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 64, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_kh = detail::bytes<offset_t, 2, kBits>();
-    static constexpr auto kStep_rh = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 256;
+    static constexpr offset_t kStride_rh = 1;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 256;
+    static constexpr offset_t kStride_kh = 2;
+    static constexpr offset_t kStride_g = 64;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_kh = detail::bytes<offset_t, kStride_kh, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
     static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
-                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
-                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_rh, kStride_rh>, detail::digit<kSize_R, kStride_R>>,
+                                     detail::axis<detail::digit<kSize_g, kStride_g>, detail::digit<kSize_kh,
+                                     kStride_kh>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:159  store tile R K | lane g r | byte kh rh
+    // Digits in the order of aiter.layout:159.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(((((R * kSize_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
+                kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -1602,11 +1694,8 @@ struct shuffle_scale_a16w4 {
 };
 
 static_assert(shuffle_scale_a16w4<64, 15, 8>::offset(32, 8) == 768);
-static_assert(shuffle_scale_a16w4<64, 15, 8>::offset(16, 4) == 3);
-static_assert(shuffle_scale_a16w4<64, 15, 8>::offset(1, 1) == 68);
-static_assert(shuffle_scale_a16w4<64, 15, 8>::offset(33, 9) == 836);
-static_assert(shuffle_scale_a16w4<64, 15, 8>::offset(63, 0) == 573);
-static_assert(shuffle_scale_a16w4<64, 15, 8>::offset(0, 14) == 386);
+static_assert(shuffle_scale_a16w4<64, 15, 8>::offset(40, 5) == 610);
+static_assert(shuffle_scale_a16w4<64, 15, 8>::offset(14, 10) == 440);
 static_assert(shuffle_scale_a16w4<64, 15, 8>::offset(63, 14) == 959);
 
 // shuffle_scale_a16w4(gate_up=True): the low bit of a dword's byte is gate or up, where e8m0_tiles has the 16-row half.
@@ -1623,6 +1712,7 @@ struct shuffle_scale_a16w4_gate_up {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0x13cf5aee2317788cULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_scale_a16w4_gate_up;  // of the tensors that derive from it
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_a16w4_gate_up: elements of 8, 16, 32, 64 bits");
@@ -1634,28 +1724,38 @@ struct shuffle_scale_a16w4_gate_up {
 
     static constexpr offset_t kSize_I = static_cast<offset_t>(kExtent_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kPadded_k / 8);
-    static constexpr offset_t kSize_g = 4;
+    static constexpr offset_t kSize_gu = 2;
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_kh = 2;
-    static constexpr offset_t kSize_gu = 2;
+    static constexpr offset_t kSize_g = 4;
 
-    static constexpr auto kStep_I = detail::bytes<offset_t, kSize_K * 256, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 64, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_kh = detail::bytes<offset_t, 2, kBits>();
-    static constexpr auto kStep_gu = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_gu = 1;
+    static constexpr offset_t kStride_I = kSize_K * 256;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 256;
+    static constexpr offset_t kStride_kh = 2;
+    static constexpr offset_t kStride_g = 64;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_gu = detail::bytes<offset_t, kStride_gu, kBits>();
+    static constexpr auto kStep_I = detail::bytes<offset_t, kStride_I, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_kh = detail::bytes<offset_t, kStride_kh, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
     static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<kSize_I,
-                                     kSize_K * 256>, detail::digit<2, 1>>, detail::axis<detail::digit<4, 64>,
-                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_I, kStride_I>, detail::digit<kSize_gu, kStride_gu>>,
+                                     detail::axis<detail::digit<kSize_g, kStride_g>, detail::digit<kSize_kh,
+                                     kStride_kh>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:168  store tile I K | lane g r | byte kh gu
+    // Digits in the order of aiter.layout:168.
     static MONO_HD constexpr auto digits(offset_t I, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t gu) {
-        return detail::place<kBits>(((((I * kSize_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + gu);
+        return detail::place<kBits>(gu + I * kStride_I + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
+                kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16 % kSize_I, k / 8, k % 4, row % 16, k / 4 % 2, row / (kSize_I * 16));
@@ -1674,11 +1774,8 @@ struct shuffle_scale_a16w4_gate_up {
 };
 
 static_assert(shuffle_scale_a16w4_gate_up<64, 15, 8>::offset(32, 8) == 257);
-static_assert(shuffle_scale_a16w4_gate_up<64, 15, 8>::offset(16, 4) == 514);
-static_assert(shuffle_scale_a16w4_gate_up<64, 15, 8>::offset(1, 1) == 68);
-static_assert(shuffle_scale_a16w4_gate_up<64, 15, 8>::offset(33, 9) == 325);
-static_assert(shuffle_scale_a16w4_gate_up<64, 15, 8>::offset(63, 0) == 573);
-static_assert(shuffle_scale_a16w4_gate_up<64, 15, 8>::offset(0, 14) == 386);
+static_assert(shuffle_scale_a16w4_gate_up<64, 15, 8>::offset(40, 5) == 99);
+static_assert(shuffle_scale_a16w4_gate_up<64, 15, 8>::offset(14, 10) == 440);
 static_assert(shuffle_scale_a16w4_gate_up<64, 15, 8>::offset(63, 14) == 959);
 
 // shuffle_scale_n32k4 and moe_shuffle_scale(arch="gfx1250"): the tile of 32 rows by 4 blocks, of each expert.
@@ -1694,6 +1791,7 @@ struct shuffle_scale_n32k4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x19a96948b7e91561ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_scale_n32k4;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_n32k4: elements of 4, 8, 16, 32, 64 bits");
@@ -1707,20 +1805,27 @@ struct shuffle_scale_n32k4 {
     static constexpr offset_t kSize_r = 32;
     static constexpr offset_t kSize_b = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 128, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 128, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 128, kBits>();
-    static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<32, 4>, detail::digit<kSize_R,
-                                     kSize_K * 128>>, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K, 128>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 128;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 128;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:176  store tile R K | lane r | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 32;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:176.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
-        return detail::place<kBits>(((R * kSize_K + K) * 32 + r) * 4 + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) { return digits(row / 32, k / 4, row % 32, k % 4); }
 
@@ -1737,11 +1842,8 @@ struct shuffle_scale_n32k4 {
 };
 
 static_assert(shuffle_scale_n32k4<64, 8, 8>::offset(32, 4) == 384);
-static_assert(shuffle_scale_n32k4<64, 8, 8>::offset(1, 1) == 5);
-static_assert(shuffle_scale_n32k4<64, 8, 8>::offset(33, 5) == 389);
-static_assert(shuffle_scale_n32k4<64, 8, 8>::offset(32, 5) == 385);
-static_assert(shuffle_scale_n32k4<64, 8, 8>::offset(63, 0) == 380);
-static_assert(shuffle_scale_n32k4<64, 8, 8>::offset(0, 7) == 131);
+static_assert(shuffle_scale_n32k4<64, 8, 8>::offset(40, 2) == 290);
+static_assert(shuffle_scale_n32k4<64, 8, 8>::offset(14, 5) == 185);
 static_assert(shuffle_scale_n32k4<64, 8, 8>::offset(63, 7) == 511);
 
 // shuffle_scale_n32k4(is_guinterleave=True, gate_up=True): rows gate 0, up 0, gate 1, up 1, ..., then the tile of
@@ -1758,6 +1860,7 @@ struct shuffle_scale_n32k4_gugu {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x13c410366a868a9dULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_scale_n32k4_gugu;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_n32k4_gugu: elements of 4, 8, 16, 32, 64 bits");
@@ -1768,26 +1871,34 @@ struct shuffle_scale_n32k4_gugu {
 
     static constexpr offset_t kSize_I = static_cast<offset_t>(kExtent_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / 4);
-    static constexpr offset_t kSize_i = 16;
     static constexpr offset_t kSize_gu = 2;
+    static constexpr offset_t kSize_i = 16;
     static constexpr offset_t kSize_b = 4;
 
-    static constexpr auto kStep_I = detail::bytes<offset_t, kSize_K * 128, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 128, kBits>();
-    static constexpr auto kStep_i = detail::bytes<offset_t, 8, kBits>();
-    static constexpr auto kStep_gu = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 128, kBits>();
-    static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 8>, detail::digit<kSize_I,
-                                     kSize_K * 128>, detail::digit<2, 4>>, detail::axis<detail::digit<4, 1>,
-                                     detail::digit<kSize_K, 128>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_gu = 4;
+    static constexpr offset_t kStride_I = kSize_K * 128;
+    static constexpr offset_t kStride_i = 8;
+    static constexpr offset_t kStride_K = 128;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:184  store tile I K | lane i gu | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_gu = detail::bytes<offset_t, kStride_gu, kBits>();
+    static constexpr auto kStep_I = detail::bytes<offset_t, kStride_I, kBits>();
+    static constexpr auto kStep_i = detail::bytes<offset_t, kStride_i, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 32;
+    static constexpr auto kLaneBytes = kStep_gu;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_i, kStride_i>,
+                                     detail::digit<kSize_I, kStride_I>, detail::digit<kSize_gu, kStride_gu>>,
+                                     detail::axis<detail::digit<kSize_b, kStride_b>, detail::digit<kSize_K,
+                                     kStride_K>>>;
+
+    // Digits in the order of aiter.layout:184.
     static MONO_HD constexpr auto digits(offset_t I, offset_t K, offset_t i, offset_t gu, offset_t b) {
-        return detail::place<kBits>((((I * kSize_K + K) * 16 + i) * 2 + gu) * 4 + b);
+        return detail::place<kBits>(gu * kStride_gu + I * kStride_I + i * kStride_i + K * kStride_K + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16 % kSize_I, k / 4, row % 16, row / (kSize_I * 16), k % 4);
@@ -1806,12 +1917,8 @@ struct shuffle_scale_n32k4_gugu {
 };
 
 static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(32, 4) == 132);
-static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(16, 1) == 257);
-static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(1, 4) == 136);
-static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(33, 5) == 141);
-static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(32, 5) == 133);
-static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(63, 0) == 380);
-static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(0, 7) == 131);
+static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(40, 2) == 70);
+static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(14, 5) == 241);
 static_assert(shuffle_scale_n32k4_gugu<64, 8, 8>::offset(63, 7) == 511);
 
 // shuffle_scale_f4(intype=7), MXFP4: the order of shuffle_scale_n32k4.
@@ -1827,6 +1934,7 @@ struct shuffle_scale_f4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x19a96948b7e91561ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_scale_f4;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_f4: elements of 4, 8, 16, 32, 64 bits");
@@ -1840,20 +1948,27 @@ struct shuffle_scale_f4 {
     static constexpr offset_t kSize_r = 32;
     static constexpr offset_t kSize_b = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 128, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 128, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 128, kBits>();
-    static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<32, 4>, detail::digit<kSize_R,
-                                     kSize_K * 128>>, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K, 128>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 128;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 128;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:192  store tile R K | lane r | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 32;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:192.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
-        return detail::place<kBits>(((R * kSize_K + K) * 32 + r) * 4 + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) { return digits(row / 32, k / 4, row % 32, k % 4); }
 
@@ -1870,11 +1985,8 @@ struct shuffle_scale_f4 {
 };
 
 static_assert(shuffle_scale_f4<64, 8, 8>::offset(32, 4) == 384);
-static_assert(shuffle_scale_f4<64, 8, 8>::offset(1, 1) == 5);
-static_assert(shuffle_scale_f4<64, 8, 8>::offset(33, 5) == 389);
-static_assert(shuffle_scale_f4<64, 8, 8>::offset(32, 5) == 385);
-static_assert(shuffle_scale_f4<64, 8, 8>::offset(63, 0) == 380);
-static_assert(shuffle_scale_f4<64, 8, 8>::offset(0, 7) == 131);
+static_assert(shuffle_scale_f4<64, 8, 8>::offset(40, 2) == 290);
+static_assert(shuffle_scale_f4<64, 8, 8>::offset(14, 5) == 185);
 static_assert(shuffle_scale_f4<64, 8, 8>::offset(63, 7) == 511);
 
 // shuffle_mxfp8fp4_scale: the order of shuffle_scale_n32k4, rows padded with 1.0.
@@ -1891,6 +2003,7 @@ struct shuffle_mxfp8fp4_scale {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0x98127d11371ac498ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_mxfp8fp4_scale;  // of the tensors that derive from it
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_mxfp8fp4_scale: elements of 8, 16, 32, 64 bits");
@@ -1905,20 +2018,27 @@ struct shuffle_mxfp8fp4_scale {
     static constexpr offset_t kSize_r = 32;
     static constexpr offset_t kSize_b = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 128, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 128, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 128, kBits>();
-    static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<32, 4>, detail::digit<kSize_R,
-                                     kSize_K * 128>>, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K, 128>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 128;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 128;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:201  store tile R K | lane r | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 32;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:201.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
-        return detail::place<kBits>(((R * kSize_K + K) * 32 + r) * 4 + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) { return digits(row / 32, k / 4, row % 32, k % 4); }
 
@@ -1935,11 +2055,8 @@ struct shuffle_mxfp8fp4_scale {
 };
 
 static_assert(shuffle_mxfp8fp4_scale<63, 8, 8>::offset(32, 4) == 384);
-static_assert(shuffle_mxfp8fp4_scale<63, 8, 8>::offset(1, 1) == 5);
-static_assert(shuffle_mxfp8fp4_scale<63, 8, 8>::offset(33, 5) == 389);
-static_assert(shuffle_mxfp8fp4_scale<63, 8, 8>::offset(31, 5) == 253);
-static_assert(shuffle_mxfp8fp4_scale<63, 8, 8>::offset(62, 0) == 376);
-static_assert(shuffle_mxfp8fp4_scale<63, 8, 8>::offset(0, 7) == 131);
+static_assert(shuffle_mxfp8fp4_scale<63, 8, 8>::offset(39, 2) == 286);
+static_assert(shuffle_mxfp8fp4_scale<63, 8, 8>::offset(13, 5) == 181);
 static_assert(shuffle_mxfp8fp4_scale<63, 8, 8>::offset(62, 7) == 507);
 
 // shuffle_scale_gemm(arch="gfx1250"): the tile of 16 rows by 4 blocks. aiter divides with a remainder and fails later;
@@ -1956,6 +2073,7 @@ struct shuffle_scale_gemm_gfx1250 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x486f9a0fbb30e78fULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_scale_gemm_gfx1250;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_gemm_gfx1250: elements of 4, 8, 16, 32, 64 bits");
@@ -1969,20 +2087,27 @@ struct shuffle_scale_gemm_gfx1250 {
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_b = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 64, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 64, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 64, kBits>();
-    static constexpr int kLanes = 16;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<kSize_R,
-                                     kSize_K * 64>>, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K, 64>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 64;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 64;
+    static constexpr offset_t kStride_b = 1;
 
-    // aiter.layout:209  store tile R K | lane r | byte b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 16;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of aiter.layout:209.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
-        return detail::place<kBits>(((R * kSize_K + K) * 16 + r) * 4 + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) { return digits(row / 16, k / 4, row % 16, k % 4); }
 
@@ -1999,11 +2124,8 @@ struct shuffle_scale_gemm_gfx1250 {
 };
 
 static_assert(shuffle_scale_gemm_gfx1250<32, 8, 8>::offset(16, 4) == 192);
-static_assert(shuffle_scale_gemm_gfx1250<32, 8, 8>::offset(1, 1) == 5);
-static_assert(shuffle_scale_gemm_gfx1250<32, 8, 8>::offset(17, 5) == 197);
-static_assert(shuffle_scale_gemm_gfx1250<32, 8, 8>::offset(16, 5) == 193);
-static_assert(shuffle_scale_gemm_gfx1250<32, 8, 8>::offset(31, 0) == 188);
-static_assert(shuffle_scale_gemm_gfx1250<32, 8, 8>::offset(0, 7) == 67);
+static_assert(shuffle_scale_gemm_gfx1250<32, 8, 8>::offset(20, 2) == 146);
+static_assert(shuffle_scale_gemm_gfx1250<32, 8, 8>::offset(7, 5) == 93);
 static_assert(shuffle_scale_gemm_gfx1250<32, 8, 8>::offset(31, 7) == 255);
 
 // shuffle_scale_moe(arch="gfx1250") of a k-major source: the tile of 32 rows by 8 blocks. aiter returns a transposed
@@ -2020,6 +2142,7 @@ struct shuffle_scale_moe_gfx1250 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xa40c1043547e3aafULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_scale_moe_gfx1250;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_moe_gfx1250: elements of 4, 8, 16, 32, 64 bits");
@@ -2030,23 +2153,30 @@ struct shuffle_scale_moe_gfx1250 {
 
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / 8);
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 32);
-    static constexpr offset_t kSize_r = 32;
     static constexpr offset_t kSize_b = 8;
+    static constexpr offset_t kSize_r = 32;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 256, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 8, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_K = 256;
+    static constexpr offset_t kStride_b = 1;
+    static constexpr offset_t kStride_R = kSize_K * 256;
+    static constexpr offset_t kStride_r = 8;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 8, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<8, 1>, detail::digit<kSize_K, 256>>,
-                                     detail::axis<detail::digit<32, 8>, detail::digit<kSize_R, kSize_K * 256>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>>;
 
-    // aiter.layout:217  store tile R K | lane r | byte b
+    // Digits in the order of aiter.layout:217.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t r, offset_t b) {
-        return detail::place<kBits>(((R * kSize_K + K) * 32 + r) * 8 + b);
+        return detail::place<kBits>(K * kStride_K + b + R * kStride_R + r * kStride_r);
     }
     static MONO_HD constexpr auto offset(offset_t k, offset_t row) { return digits(row / 32, k / 8, row % 32, k % 8); }
 
@@ -2057,11 +2187,8 @@ struct shuffle_scale_moe_gfx1250 {
 };
 
 static_assert(shuffle_scale_moe_gfx1250<16, 64, 8>::offset(8, 32) == 768);
-static_assert(shuffle_scale_moe_gfx1250<16, 64, 8>::offset(1, 1) == 9);
-static_assert(shuffle_scale_moe_gfx1250<16, 64, 8>::offset(9, 33) == 777);
-static_assert(shuffle_scale_moe_gfx1250<16, 64, 8>::offset(8, 33) == 776);
-static_assert(shuffle_scale_moe_gfx1250<16, 64, 8>::offset(15, 0) == 263);
-static_assert(shuffle_scale_moe_gfx1250<16, 64, 8>::offset(0, 63) == 760);
+static_assert(shuffle_scale_moe_gfx1250<16, 64, 8>::offset(10, 23) == 442);
+static_assert(shuffle_scale_moe_gfx1250<16, 64, 8>::offset(3, 44) == 611);
 static_assert(shuffle_scale_moe_gfx1250<16, 64, 8>::offset(15, 63) == 1023);
 
 // shuffle_scale_for_int4 of bf16 scales: two groups of one column in a dword. fp32 scales stay as they are.
@@ -2077,6 +2204,7 @@ struct shuffle_scale_for_int4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xe86393e252a6aa54ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_scale_for_int4;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_for_int4: elements of 4, 8, 16, 32, 64 bits");
@@ -2088,25 +2216,30 @@ struct shuffle_scale_for_int4 {
     static constexpr offset_t kSize_col = static_cast<offset_t>(kExtent_col);
     static constexpr offset_t kSize_p = 2;
 
-    static constexpr auto kStep_G = detail::bytes<offset_t, kSize_col * 2, kBits>();
-    static constexpr auto kStep_col = detail::bytes<offset_t, 2, kBits>();
-    static constexpr auto kStep_p = detail::bytes<offset_t, 1, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<2, 1>, detail::digit<kSize_G,
-                                     kSize_col * 2>>, detail::axis<detail::digit<kSize_col, 2>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_G = kSize_col * 2;
+    static constexpr offset_t kStride_p = 1;
+    static constexpr offset_t kStride_col = 2;
 
-    // aiter.layout:226  store G col p
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_G = detail::bytes<offset_t, kStride_G, kBits>();
+    static constexpr auto kStep_p = detail::bytes<offset_t, kStride_p, kBits>();
+    static constexpr auto kStep_col = detail::bytes<offset_t, kStride_col, kBits>();
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_p, kStride_p>,
+                                     detail::digit<kSize_G, kStride_G>>, detail::axis<detail::digit<kSize_col,
+                                     kStride_col>>>;
+
+    // Digits in the order of aiter.layout:226.
     static MONO_HD constexpr auto digits(offset_t G, offset_t col, offset_t p) {
-        return detail::place<kBits>((G * kSize_col + col) * 2 + p);
+        return detail::place<kBits>(G * kStride_G + p + col * kStride_col);
     }
     static MONO_HD constexpr auto offset(offset_t group, offset_t col) { return digits(group / 2, col, group % 2); }
 };
 
 static_assert(shuffle_scale_for_int4<4, 2, 8>::offset(2, 1) == 6);
-static_assert(shuffle_scale_for_int4<4, 2, 8>::offset(1, 1) == 3);
-static_assert(shuffle_scale_for_int4<4, 2, 8>::offset(3, 1) == 7);
-static_assert(shuffle_scale_for_int4<4, 2, 8>::offset(3, 0) == 5);
+static_assert(shuffle_scale_for_int4<4, 2, 8>::offset(2, 0) == 4);
 static_assert(shuffle_scale_for_int4<4, 2, 8>::offset(0, 1) == 2);
+static_assert(shuffle_scale_for_int4<4, 2, 8>::offset(3, 1) == 7);
 
 // to_swizzled_layout of the gated-delta-rule state: four k of one v together.
 // aiter.layout:231
@@ -2121,6 +2254,7 @@ struct to_swizzled_layout {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x453e312840f096fdULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = to_swizzled_layout;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "to_swizzled_layout: elements of 4, 8, 16, 32, 64 bits");
@@ -2132,25 +2266,29 @@ struct to_swizzled_layout {
     static constexpr offset_t kSize_v = static_cast<offset_t>(kExtent_v);
     static constexpr offset_t kSize_b = 4;
 
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_v * 4, kBits>();
-    static constexpr auto kStep_v = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<4, 1>, detail::digit<kSize_K,
-                                     kSize_v * 4>>, detail::axis<detail::digit<kSize_v, 4>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_K = kSize_v * 4;
+    static constexpr offset_t kStride_b = 1;
+    static constexpr offset_t kStride_v = 4;
 
-    // aiter.layout:233  store K v b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr auto kStep_v = detail::bytes<offset_t, kStride_v, kBits>();
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_K, kStride_K>>, detail::axis<detail::digit<kSize_v,
+                                     kStride_v>>>;
+
+    // Digits in the order of aiter.layout:233.
     static MONO_HD constexpr auto digits(offset_t K, offset_t v, offset_t b) {
-        return detail::place<kBits>((K * kSize_v + v) * 4 + b);
+        return detail::place<kBits>(K * kStride_K + b + v * kStride_v);
     }
     static MONO_HD constexpr auto offset(offset_t k, offset_t v) { return digits(k / 4, v, k % 4); }
 };
 
 static_assert(to_swizzled_layout<8, 2, 8>::offset(4, 1) == 12);
+static_assert(to_swizzled_layout<8, 2, 8>::offset(5, 0) == 9);
 static_assert(to_swizzled_layout<8, 2, 8>::offset(1, 1) == 5);
-static_assert(to_swizzled_layout<8, 2, 8>::offset(5, 1) == 13);
-static_assert(to_swizzled_layout<8, 2, 8>::offset(7, 0) == 11);
-static_assert(to_swizzled_layout<8, 2, 8>::offset(0, 1) == 4);
 static_assert(to_swizzled_layout<8, 2, 8>::offset(7, 1) == 15);
 
 // prepack_oihw_to_kmajor: k runs over (channel, tap), padded to aiter's default block.
@@ -2167,6 +2305,7 @@ struct prepack_oihw_to_kmajor {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x56e158d735329718ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = prepack_oihw_to_kmajor;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "prepack_oihw_to_kmajor: elements of 4, 8, 16, 32, 64 bits");
@@ -2178,22 +2317,26 @@ struct prepack_oihw_to_kmajor {
     static constexpr offset_t kSize_row = static_cast<offset_t>(kExtent_row);
     static constexpr offset_t kSize_k = static_cast<offset_t>(kPadded_k);
 
-    static constexpr auto kStep_row = detail::bytes<offset_t, kSize_k, kBits>();
-    static constexpr auto kStep_k = detail::bytes<offset_t, 1, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_row, kSize_k>>,
-                                     detail::axis<detail::digit<kSize_k, 1>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_row = kSize_k;
+    static constexpr offset_t kStride_k = 1;
 
-    // aiter.layout:240  store row k
-    static MONO_HD constexpr auto digits(offset_t row, offset_t k) { return detail::place<kBits>(row * kSize_k + k); }
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_row = detail::bytes<offset_t, kStride_row, kBits>();
+    static constexpr auto kStep_k = detail::bytes<offset_t, kStride_k, kBits>();
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_row, kStride_row>>,
+                                     detail::axis<detail::digit<kSize_k, kStride_k>>>;
+
+    // Digits in the order of aiter.layout:240.
+    static MONO_HD constexpr auto digits(offset_t row, offset_t k) {
+        return detail::place<kBits>(row * kStride_row + k);
+    }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) { return digits(row, k); }
 };
 
 static_assert(prepack_oihw_to_kmajor<2, 127, 8>::offset(1, 1) == 129);
-static_assert(prepack_oihw_to_kmajor<2, 127, 8>::offset(1, 2) == 130);
-static_assert(prepack_oihw_to_kmajor<2, 127, 8>::offset(1, 64) == 192);
-static_assert(prepack_oihw_to_kmajor<2, 127, 8>::offset(1, 0) == 128);
-static_assert(prepack_oihw_to_kmajor<2, 127, 8>::offset(0, 126) == 126);
+static_assert(prepack_oihw_to_kmajor<2, 127, 8>::offset(1, 45) == 173);
+static_assert(prepack_oihw_to_kmajor<2, 127, 8>::offset(0, 87) == 87);
 static_assert(prepack_oihw_to_kmajor<2, 127, 8>::offset(1, 126) == 254);
 
 // prepack_oihw_to_3x3: of each output channel, the nine taps outermost, input channels padded to aiter's default block.
@@ -2210,6 +2353,7 @@ struct prepack_oihw_to_3x3 {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x1823b55ca510f2a0ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = prepack_oihw_to_3x3;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "prepack_oihw_to_3x3: elements of 4, 8, 16, 32, 64 bits");
@@ -2222,22 +2366,26 @@ struct prepack_oihw_to_3x3 {
     static constexpr offset_t kSize_c = static_cast<offset_t>(kPadded_c);
     static constexpr offset_t kSize_tap = static_cast<offset_t>(kExtent_tap);
 
-    static constexpr auto kStep_tap = detail::bytes<offset_t, kSize_c, kBits>();
-    static constexpr auto kStep_c = detail::bytes<offset_t, 1, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_c, 1>>,
-                                     detail::axis<detail::digit<kSize_tap, kSize_c>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_c = 1;
+    static constexpr offset_t kStride_tap = kSize_c;
 
-    // aiter.layout:248  store tap c
-    static MONO_HD constexpr auto digits(offset_t tap, offset_t c) { return detail::place<kBits>(tap * kSize_c + c); }
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_c = detail::bytes<offset_t, kStride_c, kBits>();
+    static constexpr auto kStep_tap = detail::bytes<offset_t, kStride_tap, kBits>();
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_c, kStride_c>>,
+                                     detail::axis<detail::digit<kSize_tap, kStride_tap>>>;
+
+    // Digits in the order of aiter.layout:248.
+    static MONO_HD constexpr auto digits(offset_t tap, offset_t c) {
+        return detail::place<kBits>(c + tap * kStride_tap);
+    }
     static MONO_HD constexpr auto offset(offset_t c, offset_t tap) { return digits(tap, c); }
 };
 
 static_assert(prepack_oihw_to_3x3<127, 9, 8>::offset(1, 1) == 129);
-static_assert(prepack_oihw_to_3x3<127, 9, 8>::offset(2, 2) == 258);
-static_assert(prepack_oihw_to_3x3<127, 9, 8>::offset(63, 5) == 703);
-static_assert(prepack_oihw_to_3x3<127, 9, 8>::offset(126, 0) == 126);
-static_assert(prepack_oihw_to_3x3<127, 9, 8>::offset(0, 8) == 1024);
+static_assert(prepack_oihw_to_3x3<127, 9, 8>::offset(80, 3) == 464);
+static_assert(prepack_oihw_to_3x3<127, 9, 8>::offset(27, 6) == 795);
 static_assert(prepack_oihw_to_3x3<127, 9, 8>::offset(126, 8) == 1150);
 
 // prepack_nchw_to_cblocked: blocks of 64 channels (aiter's default), the channels of a block innermost.
@@ -2257,6 +2405,7 @@ struct prepack_nchw_to_cblocked {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x20b6a83416d79767ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = prepack_nchw_to_cblocked;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "prepack_nchw_to_cblocked: elements of 4, 8, 16, 32, 64 bits");
@@ -2271,29 +2420,31 @@ struct prepack_nchw_to_cblocked {
     static constexpr offset_t kSize_w = static_cast<offset_t>(kExtent_w);
     static constexpr offset_t kSize_b = 64;
 
-    static constexpr auto kStep_C = detail::bytes<offset_t, kSize_h * kSize_w * 64, kBits>();
-    static constexpr auto kStep_h = detail::bytes<offset_t, kSize_w * 64, kBits>();
-    static constexpr auto kStep_w = detail::bytes<offset_t, 64, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<64, 1>, detail::digit<kSize_C,
-                                     kSize_h * kSize_w * 64>>, detail::axis<detail::digit<kSize_h, kSize_w * 64>>,
-                                     detail::axis<detail::digit<kSize_w, 64>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_C = kSize_h * kSize_w * 64;
+    static constexpr offset_t kStride_b = 1;
+    static constexpr offset_t kStride_h = kSize_w * 64;
+    static constexpr offset_t kStride_w = 64;
 
-    // aiter.layout:256  store C h w b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_C = detail::bytes<offset_t, kStride_C, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr auto kStep_h = detail::bytes<offset_t, kStride_h, kBits>();
+    static constexpr auto kStep_w = detail::bytes<offset_t, kStride_w, kBits>();
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_C, kStride_C>>, detail::axis<detail::digit<kSize_h,
+                                     kStride_h>>, detail::axis<detail::digit<kSize_w, kStride_w>>>;
+
+    // Digits in the order of aiter.layout:256.
     static MONO_HD constexpr auto digits(offset_t C, offset_t h, offset_t w, offset_t b) {
-        return detail::place<kBits>(((C * kSize_h + h) * kSize_w + w) * 64 + b);
+        return detail::place<kBits>(C * kStride_C + b + h * kStride_h + w * kStride_w);
     }
     static MONO_HD constexpr auto offset(offset_t c, offset_t h, offset_t w) { return digits(c / 64, h, w, c % 64); }
 };
 
 static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(64, 1, 1) == 448);
-static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(1, 1, 1) == 193);
-static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(65, 1, 1) == 449);
-static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(63, 1, 1) == 255);
-static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(126, 0, 0) == 318);
-static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(0, 1, 0) == 128);
-static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(0, 0, 1) == 64);
+static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(80, 0, 1) == 336);
+static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(27, 1, 1) == 219);
 static_assert(prepack_nchw_to_cblocked<127, 2, 2, 8>::offset(126, 1, 1) == 510);
 
 }  // namespace aiter

@@ -21,7 +21,6 @@ def storage_shuffle_16x16(subject: str, bits: int, row: int, k: int) -> runtime.
     byte.
     aiter counts its `K % 32` in elements of the stored dtype: 64 bytes for bf16, 64 fp4 for packed fp4.
 
-    Order:  view(row / 16, 16, k / 32B, 2, 16B).permute(0, 2, 3, 1, 4)
     Source: aiter.layout:12, store tile R K | lane g r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -71,7 +70,7 @@ def offset_shuffle_16x16(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:12, store tile R K | lane g r | byte b
+    Source: aiter.layout:12
     """
     extent_k = shape[-1]
     n_b = 128 // bits  # 16B of elements
@@ -93,7 +92,6 @@ def storage_shuffle_32x16(subject: str, bits: int, row: int, k: int) -> runtime.
 
     shuffle_weight(layout=(32, 16)): tiles of 32 rows by 16 bytes, for the int8 assembly GEMM.
 
-    Order:  view(row / 32, 32, k / 32B, 2, 16B).permute(0, 2, 3, 1, 4)
     Source: aiter.layout:22, store tile R K | lane g r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -143,7 +141,7 @@ def offset_shuffle_32x16(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:22, store tile R K | lane g r | byte b
+    Source: aiter.layout:22
     """
     extent_k = shape[-1]
     n_b = 128 // bits  # 16B of elements
@@ -166,7 +164,6 @@ def storage_shuffle_16x16_int4(subject: str, bits: int, row: int, k: int) -> run
     shuffle_weight(layout=(16, 16), use_int4=True): int4 values, one an int8 element, 32 of them (16 bytes once
     packed) a piece.
 
-    Order:  view(row / 16, 16, k / 32, 32).permute(0, 2, 1, 3)
     Source: aiter.layout:31, store tile R K | lane r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -214,7 +211,7 @@ def offset_shuffle_16x16_int4(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:31, store tile R K | lane r | byte b
+    Source: aiter.layout:31
     """
     extent_k = shape[-1]
     n_K = extent_k // 32
@@ -235,7 +232,6 @@ def storage_shuffle_16x16_pad_k128(subject: str, bits: int, row: int, k: int) ->
     shuffle_weight(layout=(16, 16), pad_k_to=P) for P = 128 bytes a row: 128 for fp8 and packed fp4, 64 for bf16.
     aiter takes any P; another P is a copy of this layout. Its Python attribute with the original K is not kept.
 
-    Order:  view(row / 16, 16, k / 32B, 2, 16B).permute(0, 2, 3, 1, 4)
     Source: aiter.layout:40, store tile R K | lane g r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -286,7 +282,7 @@ def offset_shuffle_16x16_pad_k128(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:40, store tile R K | lane g r | byte b
+    Source: aiter.layout:40
     """
     extent_k = shape[-1]
     padded_k = (extent_k + (1024 // bits - 1)) // (1024 // bits) * (1024 // bits)
@@ -312,7 +308,6 @@ def storage_shuffle_16x16_gate_up(subject: str, bits: int, row: int, k: int) -> 
     16-row groups gate 0, up 0, gate 1, up 1, ..., each in the 16-row tile. Without gate_up it is shuffle_16x16.
     For elements of one byte and packed fp4; aiter counts wider elements by 16 of them, which is another order.
 
-    Order:  view(2, row / 32, 16, k / 64B, 4, 16B).permute(1, 0, 3, 4, 2, 5)
     Source: aiter.layout:51, store tile I gu K | lane g r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -361,7 +356,7 @@ def offset_shuffle_16x16_gate_up(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:51, store tile I gu K | lane g r | byte b
+    Source: aiter.layout:51
     """
     extent_row = shape[-2]
     extent_k = shape[-1]
@@ -386,7 +381,6 @@ def storage_shuffle_weight_NK_16x64(subject: str, bits: int, row: int, k: int) -
 
     shuffle_weight_NK(inst_N=16, inst_K=64), in elements. For fp8 the same order as shuffle_16x16.
 
-    Order:  view(row / 16, 16, k / 64, 4, 16).permute(0, 2, 3, 1, 4)
     Source: aiter.layout:59, store tile R K | lane g r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -434,7 +428,7 @@ def offset_shuffle_weight_NK_16x64(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:59, store tile R K | lane g r | byte b
+    Source: aiter.layout:59
     """
     extent_k = shape[-1]
     n_K = extent_k // 64
@@ -456,7 +450,6 @@ def storage_shuffle_weight_NK_16x32(subject: str, bits: int, row: int, k: int) -
     shuffle_weight_NK(inst_N=16, inst_K=32), in elements. For bf16 the same order as shuffle_16x16, for fp8
     another one.
 
-    Order:  view(row / 16, 16, k / 32, 4, 8).permute(0, 2, 3, 1, 4)
     Source: aiter.layout:67, store tile R K | lane g r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -504,7 +497,7 @@ def offset_shuffle_weight_NK_16x32(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:67, store tile R K | lane g r | byte b
+    Source: aiter.layout:67
     """
     extent_k = shape[-1]
     n_K = extent_k // 32
@@ -526,7 +519,6 @@ def storage_shuffle_weight_gfx1250_3d(subject: str, bits: int, k: int, row: int)
     shuffle_weight_gfx1250 of a 3-D source, which is k-major: k counts bytes, packed fp4 comes as uint8.
     aiter returns a transposed view; its storage is what pack gives. The 2-D source is row-major: shuffle_16x16.
 
-    Order:  view(k / 32, 2, 16, row / 16, 16).permute(3, 0, 1, 4, 2)
     Source: aiter.layout:76, store tile R K | lane g r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -574,7 +566,7 @@ def offset_shuffle_weight_gfx1250_3d(k, row, shape, bits):
     """Return the byte of element (k, row) of logical shape [..., k, row] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:76, store tile R K | lane g r | byte b
+    Source: aiter.layout:76
     """
     extent_k = shape[-2]
     n_K = extent_k // 32
@@ -596,7 +588,6 @@ def storage_shuffle_weight_f4(subject: str, bits: int, row: int, k: int) -> runt
     shuffle_weight_f4: the order of shuffle_16x16; whole tiles of 16 bytes are enough here, where shuffle_weight
     asks for 32.
 
-    Order:  view(row / 16, 16, k / 16B, 16B).permute(0, 2, 1, 3)
     Source: aiter.layout:84, store tile R K | lane r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -645,7 +636,7 @@ def offset_shuffle_weight_f4(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:84, store tile R K | lane r | byte b
+    Source: aiter.layout:84
     """
     extent_k = shape[-1]
     n_b = 128 // bits  # 16B of elements
@@ -667,7 +658,6 @@ def storage_shuffle_mxfp8fp4_b(subject: str, bits: int, row: int, k: int) -> run
     shuffle_mxfp8fp4_b: the weight of the gfx1250 MXFP8 by MXFP4 GEMM; the order and the sizes of
     shuffle_weight_f4.
 
-    Order:  view(row / 16, 16, k / 16B, 16B).permute(0, 2, 1, 3)
     Source: aiter.layout:92, store tile R K | lane r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -716,7 +706,7 @@ def offset_shuffle_mxfp8fp4_b(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:92, store tile R K | lane r | byte b
+    Source: aiter.layout:92
     """
     extent_k = shape[-1]
     n_b = 128 // bits  # 16B of elements
@@ -737,7 +727,6 @@ def storage_shuffle_mxfp8fp4_a(subject: str, bits: int, row: int, k: int) -> run
 
     shuffle_mxfp8fp4_a: the fp8 activation of the same GEMM, 2 rows by 128 bytes a tile.
 
-    Order:  view(row / 2, 2, k / 128B, 128B).permute(0, 2, 1, 3)
     Source: aiter.layout:100, store R K r b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -786,7 +775,7 @@ def offset_shuffle_mxfp8fp4_a(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:100, store R K r b
+    Source: aiter.layout:100
     """
     extent_k = shape[-1]
     n_b = 1024 // bits  # 128B of elements
@@ -807,7 +796,6 @@ def storage_preshuffle_b_k_major(subject: str, bits: int, row: int, k: int) -> r
 
     make_preshuffle_b_layout(k_major=True): the pieces of shuffle_16x16 with the 32-byte k blocks outermost.
 
-    Order:  view(row / 16, 16, k / 32B, 2, 16B).permute(2, 0, 3, 1, 4)
     Source: aiter.layout:108, store tile K R | lane g r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -856,7 +844,7 @@ def offset_preshuffle_b_k_major(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:108, store tile K R | lane g r | byte b
+    Source: aiter.layout:108
     """
     extent_row = shape[-2]
     n_b = 128 // bits  # 16B of elements
@@ -878,7 +866,6 @@ def storage_interleave_gate_up_rows(subject: str, bits: int, row: int, k: int) -
 
     interleave_gate_up_rows: all gate rows then all up rows become gate 0, up 0, gate 1, up 1, ...
 
-    Order:  view(2, row / 2, k).permute(1, 0, 2)
     Source: aiter.layout:116, store I gu k
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -923,7 +910,7 @@ def offset_interleave_gate_up_rows(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:116, store I gu k
+    Source: aiter.layout:116
     """
     extent_row = shape[-2]
     extent_k = shape[-1]
@@ -945,7 +932,6 @@ def storage_e8m0_tiles(subject: str, bits: int, row: int, k: int) -> runtime.Sto
     blocks.
     Also shuffle_scale_gemm(arch="gfx950").
 
-    Order:  view(row / 32, 2, 16, k / 8, 2, 4).permute(0, 3, 5, 2, 4, 1)
     Source: aiter.layout:126, store tile R K | lane g r | byte kh rh
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -993,7 +979,7 @@ def offset_e8m0_tiles(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:126, store tile R K | lane g r | byte kh rh
+    Source: aiter.layout:126
     """
     extent_k = shape[-1]
     n_K = extent_k // 8
@@ -1016,7 +1002,6 @@ def storage_e8m0_shuffle(subject: str, bits: int, row: int, k: int) -> runtime.S
     e8m0_shuffle = shuffle_scale: e8m0_tiles of the padded tensor, pads 1.0. aiter leaves the pads uninitialised:
     any byte, NaN too.
 
-    Order:  view(row / 32, 2, 16, k / 8, 2, 4).permute(0, 3, 5, 2, 4, 1)
     Source: aiter.layout:135, store tile R K | lane g r | byte kh rh
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1068,7 +1053,7 @@ def offset_e8m0_shuffle(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:135, store tile R K | lane g r | byte kh rh
+    Source: aiter.layout:135
     """
     extent_k = shape[-1]
     padded_k = (extent_k + 7) // 8 * 8
@@ -1091,7 +1076,6 @@ def storage_e8m0_shuffle_zero(subject: str, bits: int, row: int, k: int) -> runt
 
     e8m0_shuffle with pads of 0x00, which is 2^-127 and not zero.
 
-    Order:  view(row / 32, 2, 16, k / 8, 2, 4).permute(0, 3, 5, 2, 4, 1)
     Source: aiter.layout:145, store tile R K | lane g r | byte kh rh
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1142,7 +1126,7 @@ def offset_e8m0_shuffle_zero(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:145, store tile R K | lane g r | byte kh rh
+    Source: aiter.layout:145
     """
     extent_k = shape[-1]
     padded_k = (extent_k + 7) // 8 * 8
@@ -1166,7 +1150,6 @@ def storage_shuffle_scale_a16w4(subject: str, bits: int, row: int, k: int) -> ru
     shuffle_scale_a16w4(gate_up=False) = shuffle_scale(is_guinterleave=True): e8m0_tiles of each expert, k padded,
     rows not.
 
-    Order:  view(row / 32, 2, 16, k / 8, 2, 4).permute(0, 3, 5, 2, 4, 1)
     Source: aiter.layout:155, store tile R K | lane g r | byte kh rh
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1217,7 +1200,7 @@ def offset_shuffle_scale_a16w4(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:155, store tile R K | lane g r | byte kh rh
+    Source: aiter.layout:155
     """
     extent_k = shape[-1]
     padded_k = (extent_k + 7) // 8 * 8
@@ -1241,7 +1224,6 @@ def storage_shuffle_scale_a16w4_gate_up(subject: str, bits: int, row: int, k: in
     shuffle_scale_a16w4(gate_up=True): the low bit of a dword's byte is gate or up, where e8m0_tiles has the
     16-row half.
 
-    Order:  view(2, row / 32, 16, k / 8, 2, 4).permute(1, 3, 5, 2, 4, 0)
     Source: aiter.layout:164, store tile I K | lane g r | byte kh gu
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1298,7 +1280,7 @@ def offset_shuffle_scale_a16w4_gate_up(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:164, store tile I K | lane g r | byte kh gu
+    Source: aiter.layout:164
     """
     extent_row = shape[-2]
     extent_k = shape[-1]
@@ -1323,7 +1305,6 @@ def storage_shuffle_scale_n32k4(subject: str, bits: int, row: int, k: int) -> ru
 
     shuffle_scale_n32k4 and moe_shuffle_scale(arch="gfx1250"): the tile of 32 rows by 4 blocks, of each expert.
 
-    Order:  view(row / 32, 32, k / 4, 4).permute(0, 2, 1, 3)
     Source: aiter.layout:173, store tile R K | lane r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1371,7 +1352,7 @@ def offset_shuffle_scale_n32k4(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:173, store tile R K | lane r | byte b
+    Source: aiter.layout:173
     """
     extent_k = shape[-1]
     n_K = extent_k // 4
@@ -1392,7 +1373,6 @@ def storage_shuffle_scale_n32k4_gugu(subject: str, bits: int, row: int, k: int) 
     shuffle_scale_n32k4(is_guinterleave=True, gate_up=True): rows gate 0, up 0, gate 1, up 1, ..., then the tile
     of shuffle_scale_n32k4.
 
-    Order:  view(2, row / 32, 16, k / 4, 4).permute(1, 3, 2, 0, 4)
     Source: aiter.layout:181, store tile I K | lane i gu | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1440,7 +1420,7 @@ def offset_shuffle_scale_n32k4_gugu(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:181, store tile I K | lane i gu | byte b
+    Source: aiter.layout:181
     """
     extent_row = shape[-2]
     extent_k = shape[-1]
@@ -1463,7 +1443,6 @@ def storage_shuffle_scale_f4(subject: str, bits: int, row: int, k: int) -> runti
 
     shuffle_scale_f4(intype=7), MXFP4: the order of shuffle_scale_n32k4.
 
-    Order:  view(row / 32, 32, k / 4, 4).permute(0, 2, 1, 3)
     Source: aiter.layout:189, store tile R K | lane r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1511,7 +1490,7 @@ def offset_shuffle_scale_f4(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:189, store tile R K | lane r | byte b
+    Source: aiter.layout:189
     """
     extent_k = shape[-1]
     n_K = extent_k // 4
@@ -1531,7 +1510,6 @@ def storage_shuffle_mxfp8fp4_scale(subject: str, bits: int, row: int, k: int) ->
 
     shuffle_mxfp8fp4_scale: the order of shuffle_scale_n32k4, rows padded with 1.0.
 
-    Order:  view(row / 32, 32, k / 4, 4).permute(0, 2, 1, 3)
     Source: aiter.layout:197, store tile R K | lane r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1582,7 +1560,7 @@ def offset_shuffle_mxfp8fp4_scale(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:197, store tile R K | lane r | byte b
+    Source: aiter.layout:197
     """
     extent_k = shape[-1]
     n_K = extent_k // 4
@@ -1603,7 +1581,6 @@ def storage_shuffle_scale_gemm_gfx1250(subject: str, bits: int, row: int, k: int
     shuffle_scale_gemm(arch="gfx1250"): the tile of 16 rows by 4 blocks. aiter divides with a remainder and fails
     later; here the sizes are whole.
 
-    Order:  view(row / 16, 16, k / 4, 4).permute(0, 2, 1, 3)
     Source: aiter.layout:206, store tile R K | lane r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1651,7 +1628,7 @@ def offset_shuffle_scale_gemm_gfx1250(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:206, store tile R K | lane r | byte b
+    Source: aiter.layout:206
     """
     extent_k = shape[-1]
     n_K = extent_k // 4
@@ -1672,7 +1649,6 @@ def storage_shuffle_scale_moe_gfx1250(subject: str, bits: int, k: int, row: int)
     shuffle_scale_moe(arch="gfx1250") of a k-major source: the tile of 32 rows by 8 blocks. aiter returns a
     transposed view; its storage is what pack gives.
 
-    Order:  view(k / 8, 8, row / 32, 32).permute(2, 0, 3, 1)
     Source: aiter.layout:214, store tile R K | lane r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1720,7 +1696,7 @@ def offset_shuffle_scale_moe_gfx1250(k, row, shape, bits):
     """Return the byte of element (k, row) of logical shape [..., k, row] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:214, store tile R K | lane r | byte b
+    Source: aiter.layout:214
     """
     extent_k = shape[-2]
     n_K = extent_k // 8
@@ -1740,7 +1716,6 @@ def storage_shuffle_scale_for_int4(subject: str, bits: int, group: int, col: int
 
     shuffle_scale_for_int4 of bf16 scales: two groups of one column in a dword. fp32 scales stay as they are.
 
-    Order:  view(group / 2, 2, col).permute(0, 2, 1)
     Source: aiter.layout:224, store G col p
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1785,7 +1760,7 @@ def offset_shuffle_scale_for_int4(group, col, shape, bits):
     """Return the byte of element (group, col) of logical shape [..., group, col] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:224, store G col p
+    Source: aiter.layout:224
     """
     extent_col = shape[-1]
     n_col = extent_col
@@ -1803,7 +1778,6 @@ def storage_to_swizzled_layout(subject: str, bits: int, k: int, v: int) -> runti
 
     to_swizzled_layout of the gated-delta-rule state: four k of one v together.
 
-    Order:  view(k / 4, 4, v).permute(0, 2, 1)
     Source: aiter.layout:231, store K v b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1848,7 +1822,7 @@ def offset_to_swizzled_layout(k, v, shape, bits):
     """Return the byte of element (k, v) of logical shape [..., k, v] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:231, store K v b
+    Source: aiter.layout:231
     """
     extent_v = shape[-1]
     n_v = extent_v
@@ -1866,7 +1840,6 @@ def storage_prepack_oihw_to_kmajor(subject: str, bits: int, row: int, k: int) ->
 
     prepack_oihw_to_kmajor: k runs over (channel, tap), padded to aiter's default block.
 
-    Order:  view(row, k).permute(0, 1)
     Source: aiter.layout:238, store row k
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1909,7 +1882,7 @@ def offset_prepack_oihw_to_kmajor(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:238, store row k
+    Source: aiter.layout:238
     """
     extent_k = shape[-1]
     padded_k = (extent_k + 63) // 64 * 64
@@ -1927,7 +1900,6 @@ def storage_prepack_oihw_to_3x3(subject: str, bits: int, c: int, tap: int) -> ru
     prepack_oihw_to_3x3: of each output channel, the nine taps outermost, input channels padded to aiter's default
     block.
 
-    Order:  view(c, tap).permute(1, 0)
     Source: aiter.layout:245, store tap c
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -1974,7 +1946,7 @@ def offset_prepack_oihw_to_3x3(c, tap, shape, bits):
     """Return the byte of element (c, tap) of logical shape [..., c, tap] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:245, store tap c
+    Source: aiter.layout:245
     """
     extent_c = shape[-2]
     padded_c = (extent_c + 63) // 64 * 64
@@ -1991,7 +1963,6 @@ def storage_prepack_nchw_to_cblocked(subject: str, bits: int, c: int, h: int, w:
 
     prepack_nchw_to_cblocked: blocks of 64 channels (aiter's default), the channels of a block innermost.
 
-    Order:  view(c / 64, 64, h, w).permute(0, 2, 3, 1)
     Source: aiter.layout:253, store C h w b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -2039,7 +2010,7 @@ def offset_prepack_nchw_to_cblocked(c, h, w, shape, bits):
     """Return the byte of element (c, h, w) of logical shape [..., c, h, w] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:253, store C h w b
+    Source: aiter.layout:253
     """
     extent_h = shape[-2]
     extent_w = shape[-1]

@@ -3,12 +3,12 @@
 //
 // Offsets are bytes; of 4-bit elements, a byte and a nibble. A coordinate in range is the caller's duty: nothing here
 // checks it. kBytes counts pads and gaps. No include is needed, on hosts and on devices.
-#ifndef MONO_HEADER_08d27d7fb8c51945_minimax_m3
-#define MONO_HEADER_08d27d7fb8c51945_minimax_m3
-
+#undef MONO_DIGEST
+#define MONO_DIGEST 0x08d27d7fb8c51945ULL
 #ifdef MONO_SPEC_minimax_m3
-#error "two versions of mono::minimax_m3 in one translation unit; this one is of digest 08d27d7fb8c51945"
-#endif
+static_assert(mono::minimax_m3::detail::kDigest == MONO_DIGEST,
+              "two versions of mono::minimax_m3 in one translation unit");
+#else
 #define MONO_SPEC_minimax_m3
 
 #ifndef MONO_HD
@@ -33,6 +33,8 @@ namespace mono {
 namespace minimax_m3 {
 
 namespace detail {
+
+constexpr unsigned long long kDigest = MONO_DIGEST;  // of this version of the header
 
 // Where a 4-bit element lies: the byte of its pair, and 0 for the low half of it, 1 for the high one.
 template <class Int>
@@ -527,6 +529,7 @@ struct mxfp8_a_tiles {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x27675260e6f49c81ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = mxfp8_a_tiles;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "mxfp8_a_tiles: elements of 4, 8, 16, 32, 64 bits");
@@ -539,29 +542,39 @@ struct mxfp8_a_tiles {
 
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 16);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / 128);
-    static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_half = 2;
+    static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_b = 16;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 2048, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 2048, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 512, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 32, kBits>();
-    static constexpr auto kStep_half = detail::bytes<offset_t, 16, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 2048, kBits>();
-    static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 32, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 32>, detail::digit<kSize_R,
-                                     kSize_K * 2048>>, detail::axis<detail::digit<16, 1>, detail::digit<4, 512>,
-                                     detail::digit<2, 16>, detail::digit<kSize_K, 2048>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 2048;
+    static constexpr offset_t kStride_r = 32;
+    static constexpr offset_t kStride_K = 2048;
+    static constexpr offset_t kStride_half = 16;
+    static constexpr offset_t kStride_g = 512;
+    static constexpr offset_t kStride_b = 1;
 
-    // minimax_m3.layout:26  store tile R K | lane g r | byte half b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_half = detail::bytes<offset_t, kStride_half, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    static constexpr int kLanes = 64;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_g, kStride_g>, detail::digit<kSize_half, kStride_half>,
+                                     detail::digit<kSize_K, kStride_K>>>;
+
+    // Digits in the order of minimax_m3.layout:26.
     // Feeds mfma_scale_f32_16x16x128_f8f6f4.a for fp8.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t half, offset_t b) {
-        return detail::place<kBits>(((((R * kSize_K + K) * 4 + g) * 16 + r) * 2 + half) * 16 + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + half * kStride_half + g * kStride_g
+                + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / 128, k / 16 % 4, row % 16, k / 64 % 2, k % 16);
@@ -574,13 +587,8 @@ struct mxfp8_a_tiles {
 };
 
 static_assert(mxfp8_a_tiles<32, 256, 8>::offset(16, 128) == 6144);
-static_assert(mxfp8_a_tiles<32, 256, 8>::offset(1, 64) == 48);
-static_assert(mxfp8_a_tiles<32, 256, 8>::offset(16, 16) == 4608);
-static_assert(mxfp8_a_tiles<32, 256, 8>::offset(1, 1) == 33);
-static_assert(mxfp8_a_tiles<32, 256, 8>::offset(17, 129) == 6177);
-static_assert(mxfp8_a_tiles<32, 256, 8>::offset(16, 129) == 6145);
-static_assert(mxfp8_a_tiles<32, 256, 8>::offset(31, 0) == 4576);
-static_assert(mxfp8_a_tiles<32, 256, 8>::offset(0, 255) == 3615);
+static_assert(mxfp8_a_tiles<32, 256, 8>::offset(20, 92) == 4764);
+static_assert(mxfp8_a_tiles<32, 256, 8>::offset(7, 176) == 3808);
 static_assert(mxfp8_a_tiles<32, 256, 8>::offset(31, 255) == 8191);
 
 // A page of keys: 16-byte pieces of the head, token by token.
@@ -596,6 +604,7 @@ struct page16_k {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xb262fe5fbff9b9fdULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = page16_k;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "page16_k: elements of 4, 8, 16, 32, 64 bits");
@@ -607,26 +616,29 @@ struct page16_k {
     static constexpr offset_t kSize_tok = static_cast<offset_t>(kExtent_tok);
     static constexpr offset_t kSize_D = static_cast<offset_t>(kExtent_d / kSize_b);
 
-    static constexpr auto kStep_D = detail::bytes<offset_t, kSize_tok * kSize_b, kBits>();
-    static constexpr auto kStep_tok = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_tok, kSize_b>>,
-                                     detail::axis<detail::digit<kSize_b, 1>, detail::digit<kSize_D,
-                                     kSize_tok * kSize_b>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_tok = kSize_b;
+    static constexpr offset_t kStride_D = kSize_tok * kSize_b;
+    static constexpr offset_t kStride_b = 1;
 
-    // minimax_m3.layout:35  store D tok b
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_tok = detail::bytes<offset_t, kStride_tok, kBits>();
+    static constexpr auto kStep_D = detail::bytes<offset_t, kStride_D, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_tok, kStride_tok>>,
+                                     detail::axis<detail::digit<kSize_b, kStride_b>, detail::digit<kSize_D,
+                                     kStride_D>>>;
+
+    // Digits in the order of minimax_m3.layout:35.
     static MONO_HD constexpr auto digits(offset_t D, offset_t tok, offset_t b) {
-        return detail::place<kBits>((D * kSize_tok + tok) * kSize_b + b);
+        return detail::place<kBits>(tok * kStride_tok + D * kStride_D + b);
     }
     static MONO_HD constexpr auto offset(offset_t tok, offset_t d) { return digits(d / kSize_b, tok, d % kSize_b); }
 };
 
 static_assert(page16_k<2, 32, 8>::offset(1, 16) == 48);
-static_assert(page16_k<2, 32, 8>::offset(1, 1) == 17);
-static_assert(page16_k<2, 32, 8>::offset(1, 17) == 49);
-static_assert(page16_k<2, 32, 8>::offset(1, 0) == 16);
-static_assert(page16_k<2, 32, 8>::offset(0, 31) == 47);
+static_assert(page16_k<2, 32, 8>::offset(1, 11) == 27);
+static_assert(page16_k<2, 32, 8>::offset(0, 22) == 38);
 static_assert(page16_k<2, 32, 8>::offset(1, 31) == 63);
 
 // A page of values: transposed.
@@ -642,6 +654,7 @@ struct page16_v {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x6fc4d0dbe87f91ffULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = page16_v;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "page16_v: elements of 4, 8, 16, 32, 64 bits");
@@ -652,14 +665,18 @@ struct page16_v {
     static constexpr offset_t kSize_tok = static_cast<offset_t>(kExtent_tok);
     static constexpr offset_t kSize_d = static_cast<offset_t>(kExtent_d);
 
-    static constexpr auto kStep_d = detail::bytes<offset_t, kSize_tok, kBits>();
-    static constexpr auto kStep_tok = detail::bytes<offset_t, 1, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_tok, 1>>,
-                                     detail::axis<detail::digit<kSize_d, kSize_tok>>>;
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_tok = 1;
+    static constexpr offset_t kStride_d = kSize_tok;
 
-    // minimax_m3.layout:40  store d tok
-    static MONO_HD constexpr auto digits(offset_t d, offset_t tok) { return detail::place<kBits>(d * kSize_tok + tok); }
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_tok = detail::bytes<offset_t, kStride_tok, kBits>();
+    static constexpr auto kStep_d = detail::bytes<offset_t, kStride_d, kBits>();
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_tok, kStride_tok>>,
+                                     detail::axis<detail::digit<kSize_d, kStride_d>>>;
+
+    // Digits in the order of minimax_m3.layout:40.
+    static MONO_HD constexpr auto digits(offset_t d, offset_t tok) { return detail::place<kBits>(tok + d * kStride_d); }
     static MONO_HD constexpr auto offset(offset_t tok, offset_t d) { return digits(d, tok); }
 };
 
@@ -681,6 +698,7 @@ struct shuffle_16x16 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x0d15a5263770c4aeULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = shuffle_16x16;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16: elements of 4, 8, 16, 32, 64 bits");
@@ -693,25 +711,32 @@ struct shuffle_16x16 {
     static constexpr offset_t kSize_b = static_cast<offset_t>(128 / kBits);  // 16B of elements
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 16);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / (2 * kSize_b));
-    static constexpr offset_t kSize_g = 2;
     static constexpr offset_t kSize_r = 16;
+    static constexpr offset_t kSize_g = 2;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * kSize_b * 32, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, kSize_b * 32, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, kSize_b * 16, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, kSize_b, kBits>();
-    static constexpr auto kStep_b = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, kSize_b * 32, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * kSize_b * 32;
+    static constexpr offset_t kStride_r = kSize_b;
+    static constexpr offset_t kStride_K = kSize_b * 32;
+    static constexpr offset_t kStride_g = kSize_b * 16;
+    static constexpr offset_t kStride_b = 1;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
+    static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
     static constexpr int kLanes = 32;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, kSize_b, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, kSize_b>, detail::digit<kSize_R,
-                                     kSize_K * kSize_b * 32>>, detail::axis<detail::digit<kSize_b, 1>, detail::digit<2,
-                                     kSize_b * 16>, detail::digit<kSize_K, kSize_b * 32>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_R, kStride_R>>, detail::axis<detail::digit<kSize_b, kStride_b>,
+                                     detail::digit<kSize_g, kStride_g>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:16  store tile R K | lane g r | byte b
+    // Digits in the order of aiter.layout:16.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t b) {
-        return detail::place<kBits>((((R * kSize_K + K) * 2 + g) * 16 + r) * kSize_b + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + g * kStride_g + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / (2 * kSize_b), k / kSize_b % 2, row % 16, k % kSize_b);
@@ -724,12 +749,8 @@ struct shuffle_16x16 {
 };
 
 static_assert(shuffle_16x16<32, 64, 8>::offset(16, 32) == 1536);
-static_assert(shuffle_16x16<32, 64, 8>::offset(1, 16) == 272);
-static_assert(shuffle_16x16<32, 64, 8>::offset(16, 1) == 1025);
-static_assert(shuffle_16x16<32, 64, 8>::offset(17, 33) == 1553);
-static_assert(shuffle_16x16<32, 64, 8>::offset(16, 33) == 1537);
-static_assert(shuffle_16x16<32, 64, 8>::offset(31, 0) == 1264);
-static_assert(shuffle_16x16<32, 64, 8>::offset(0, 63) == 783);
+static_assert(shuffle_16x16<32, 64, 8>::offset(20, 23) == 1351);
+static_assert(shuffle_16x16<32, 64, 8>::offset(7, 44) == 636);
 static_assert(shuffle_16x16<32, 64, 8>::offset(31, 63) == 2047);
 
 // e8m0_shuffle = shuffle_scale: e8m0_tiles of the padded tensor, pads 1.0. aiter leaves the pads uninitialised: any
@@ -748,6 +769,7 @@ struct e8m0_shuffle {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0x9af8938515d621c7ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = e8m0_shuffle;  // of the tensors that derive from it
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_shuffle: elements of 8, 16, 32, 64 bits");
@@ -760,28 +782,38 @@ struct e8m0_shuffle {
 
     static constexpr offset_t kSize_R = static_cast<offset_t>(kPadded_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kPadded_k / 8);
-    static constexpr offset_t kSize_g = 4;
+    static constexpr offset_t kSize_rh = 2;
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_kh = 2;
-    static constexpr offset_t kSize_rh = 2;
+    static constexpr offset_t kSize_g = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 256, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 64, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_kh = detail::bytes<offset_t, 2, kBits>();
-    static constexpr auto kStep_rh = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 256;
+    static constexpr offset_t kStride_rh = 1;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 256;
+    static constexpr offset_t kStride_kh = 2;
+    static constexpr offset_t kStride_g = 64;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_kh = detail::bytes<offset_t, kStride_kh, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
     static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
-                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
-                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_rh, kStride_rh>, detail::digit<kSize_R, kStride_R>>,
+                                     detail::axis<detail::digit<kSize_g, kStride_g>, detail::digit<kSize_kh,
+                                     kStride_kh>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:139  store tile R K | lane g r | byte kh rh
+    // Digits in the order of aiter.layout:139.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(((((R * kSize_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
+                kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -800,12 +832,8 @@ struct e8m0_shuffle {
 };
 
 static_assert(e8m0_shuffle<511, 15, 8>::offset(32, 8) == 768);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(16, 4) == 3);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(1, 1) == 68);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(33, 9) == 836);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(255, 8) == 3901);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(510, 0) == 7737);
-static_assert(e8m0_shuffle<511, 15, 8>::offset(0, 14) == 386);
+static_assert(e8m0_shuffle<511, 15, 8>::offset(321, 5) == 5190);
+static_assert(e8m0_shuffle<511, 15, 8>::offset(112, 10) == 1921);
 static_assert(e8m0_shuffle<511, 15, 8>::offset(510, 14) == 8123);
 
 // The tile of 32 rows by 8 blocks, sizes as they are: a dword holds two 16-row halves of two groups of four blocks.
@@ -822,6 +850,7 @@ struct e8m0_tiles {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xbcb09d031a0539e5ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
+    using layout = e8m0_tiles;  // of the tensors that derive from it
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_tiles: elements of 4, 8, 16, 32, 64 bits");
@@ -832,28 +861,38 @@ struct e8m0_tiles {
 
     static constexpr offset_t kSize_R = static_cast<offset_t>(kExtent_row / 32);
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / 8);
-    static constexpr offset_t kSize_g = 4;
+    static constexpr offset_t kSize_rh = 2;
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_kh = 2;
-    static constexpr offset_t kSize_rh = 2;
+    static constexpr offset_t kSize_g = 4;
 
-    static constexpr auto kStep_R = detail::bytes<offset_t, kSize_K * 256, kBits>();
-    static constexpr auto kStep_K = detail::bytes<offset_t, 256, kBits>();
-    static constexpr auto kStep_g = detail::bytes<offset_t, 64, kBits>();
-    static constexpr auto kStep_r = detail::bytes<offset_t, 4, kBits>();
-    static constexpr auto kStep_kh = detail::bytes<offset_t, 2, kBits>();
-    static constexpr auto kStep_rh = detail::bytes<offset_t, 1, kBits>();
-    static constexpr auto kTileBytes = detail::bytes<offset_t, 256, kBits>();
+    // The elements that a step of each digit moves.
+    static constexpr offset_t kStride_R = kSize_K * 256;
+    static constexpr offset_t kStride_rh = 1;
+    static constexpr offset_t kStride_r = 4;
+    static constexpr offset_t kStride_K = 256;
+    static constexpr offset_t kStride_kh = 2;
+    static constexpr offset_t kStride_g = 64;
+
+    // The bytes of it, where they are whole.
+    static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
+    static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
+    static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
+    static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
+    static constexpr auto kStep_kh = detail::bytes<offset_t, kStride_kh, kBits>();
+    static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
     static constexpr int kLanes = 64;
-    static constexpr auto kLaneBytes = detail::bytes<offset_t, 4, kBits>();
-    // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
-    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<16, 4>, detail::digit<2, 1>,
-                                     detail::digit<kSize_R, kSize_K * 256>>, detail::axis<detail::digit<4, 64>,
-                                     detail::digit<2, 2>, detail::digit<kSize_K, 256>>>;
+    static constexpr auto kLaneBytes = kStep_r;
+    static constexpr auto kTileBytes = kLanes * kLaneBytes;
+    using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_r, kStride_r>,
+                                     detail::digit<kSize_rh, kStride_rh>, detail::digit<kSize_R, kStride_R>>,
+                                     detail::axis<detail::digit<kSize_g, kStride_g>, detail::digit<kSize_kh,
+                                     kStride_kh>, detail::digit<kSize_K, kStride_K>>>;
 
-    // aiter.layout:129  store tile R K | lane g r | byte kh rh
+    // Digits in the order of aiter.layout:129.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(((((R * kSize_K + K) * 4 + g) * 16 + r) * 2 + kh) * 2 + rh);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
+                kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -872,12 +911,8 @@ struct e8m0_tiles {
 };
 
 static_assert(e8m0_tiles<64, 16, 8>::offset(32, 8) == 768);
-static_assert(e8m0_tiles<64, 16, 8>::offset(16, 4) == 3);
-static_assert(e8m0_tiles<64, 16, 8>::offset(1, 1) == 68);
-static_assert(e8m0_tiles<64, 16, 8>::offset(33, 9) == 836);
-static_assert(e8m0_tiles<64, 16, 8>::offset(32, 9) == 832);
-static_assert(e8m0_tiles<64, 16, 8>::offset(63, 0) == 573);
-static_assert(e8m0_tiles<64, 16, 8>::offset(0, 15) == 450);
+static_assert(e8m0_tiles<64, 16, 8>::offset(40, 5) == 610);
+static_assert(e8m0_tiles<64, 16, 8>::offset(14, 11) == 504);
 static_assert(e8m0_tiles<64, 16, 8>::offset(63, 15) == 1023);
 
 // Everything the layer kernel reads for one sparse-attention MoE layer.
@@ -890,24 +925,15 @@ struct SparseMoeLayer {
         static constexpr long long kExtent_row = 6144;
         static constexpr long long kBytes = 12288;
         static constexpr int kStep_row = 2;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<6144, 1>>>;
 
-        // Byte row * 2
         static MONO_HD constexpr int inner(int row) { return row * 2; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
 
     // minimax_m3.layout:61  fp8_e4m3fn[2560, 6144] in shuffle_16x16, of ptpc_fp8 w_qkv, s_qkv
-    struct w_qkv {
-        using layout = shuffle_16x16<2560, 6144, 8>;
+    struct w_qkv : shuffle_16x16<2560, 6144, 8> {
         static constexpr unsigned long long kId = 0xc0e0b0be19f33acaULL;
-        static constexpr int kBits = 8;
-        static constexpr long long kExtent_row = 2560;
-        static constexpr long long kExtent_k = 6144;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_k = layout::kPadded_k;
-        static constexpr long long kBytes = 15728640;
         static constexpr long long kBegin_q = 0;
         static constexpr long long kEnd_q = 2048;
         static constexpr long long kBegin_k = 2048;
@@ -918,27 +944,14 @@ struct SparseMoeLayer {
         static constexpr long long kEnd_index_q = 2432;
         static constexpr long long kBegin_index_k = 2432;
         static constexpr long long kEnd_index_k = 2560;
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kStep_b = layout::kStep_b;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
-        // Byte row / 16 * 98304 + row % 16 * 16 + k / 16 * 256 + k % 16
         static MONO_HD constexpr int inner(int row, int k) { return layout::offset(row, k); }
         static MONO_HD constexpr long long offset(int row, int k) { return inner(row, k); }
-        static MONO_HD constexpr int digits(int R, int K, int g, int r, int b) { return layout::digits(R, K, g, r, b); }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
     };
 
     // minimax_m3.layout:61  fp32[2560], of ptpc_fp8 w_qkv, s_qkv
     struct s_qkv {
-        static constexpr unsigned long long kId = 0xc0e0b0be19f33acaULL;
+        static constexpr unsigned long long kId = w_qkv::kId;
         static constexpr int kBits = 32;
         static constexpr long long kExtent_row = 2560;
         static constexpr long long kBytes = 10240;
@@ -953,10 +966,8 @@ struct SparseMoeLayer {
         static constexpr long long kBegin_index_k = 2432;
         static constexpr long long kEnd_index_k = 2560;
         static constexpr int kStep_row = 4;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<2560, 1>>>;
 
-        // Byte row * 4
         static MONO_HD constexpr int inner(int row) { return row * 4; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
@@ -968,10 +979,8 @@ struct SparseMoeLayer {
         static constexpr long long kExtent_row = 128;
         static constexpr long long kBytes = 256;
         static constexpr int kStep_row = 2;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<128, 1>>>;
 
-        // Byte row * 2
         static MONO_HD constexpr int inner(int row) { return row * 2; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
@@ -983,10 +992,8 @@ struct SparseMoeLayer {
         static constexpr long long kExtent_row = 128;
         static constexpr long long kBytes = 256;
         static constexpr int kStep_row = 2;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<128, 1>>>;
 
-        // Byte row * 2
         static MONO_HD constexpr int inner(int row) { return row * 2; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
@@ -998,10 +1005,8 @@ struct SparseMoeLayer {
         static constexpr long long kExtent_row = 128;
         static constexpr long long kBytes = 256;
         static constexpr int kStep_row = 2;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<128, 1>>>;
 
-        // Byte row * 2
         static MONO_HD constexpr int inner(int row) { return row * 2; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
@@ -1013,10 +1018,8 @@ struct SparseMoeLayer {
         static constexpr long long kExtent_row = 128;
         static constexpr long long kBytes = 256;
         static constexpr int kStep_row = 2;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<128, 1>>>;
 
-        // Byte row * 2
         static MONO_HD constexpr int inner(int row) { return row * 2; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
@@ -1029,13 +1032,11 @@ struct SparseMoeLayer {
         static constexpr long long kBytes = 128;  // of one step of POS: bytes(n) is the whole
         static constexpr long long kStep_row = 128;
         static constexpr long long kStep_k = 2;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<long long, kBits, detail::axis<detail::digit<0, 64>>,
                                          detail::axis<detail::digit<64, 1>>>;
 
         // Bytes of the whole, for n = POS.
         static MONO_HD constexpr long long bytes(long long n) { return n * kBytes; }
-        // Byte row * 128 + k * 2
         static MONO_HD constexpr long long inner(long long row, long long k) { return row * 128 + k * 2; }
         static MONO_HD constexpr long long offset(long long row, long long k) { return inner(row, k); }
     };
@@ -1049,7 +1050,6 @@ struct SparseMoeLayer {
         static constexpr long long kBytes = 16384;  // of one step of BLOCKS: bytes(n) is the whole
         static constexpr int kStep_row = 128;
         static constexpr int kStep_k = 1;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<128, 128>>,
                                          detail::axis<detail::digit<128, 1>>>;
 
@@ -1057,7 +1057,6 @@ struct SparseMoeLayer {
         static MONO_HD constexpr long long bytes(long long n) { return n * kBytes; }
         // Byte offset of an item, in 64 bits.
         static MONO_HD constexpr long long base(long long blocks) { return blocks * 16384; }
-        // Byte row * 128 + k
         static MONO_HD constexpr int inner(int row, int k) { return row * 128 + k; }
         static MONO_HD constexpr long long offset(long long blocks, int row, int k) {
             return base(blocks) + inner(row, k);
@@ -1071,10 +1070,8 @@ struct SparseMoeLayer {
         static constexpr long long kExtent_row = 1;
         static constexpr long long kBytes = 4;
         static constexpr int kStep_row = 4;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<1, 1>>>;
 
-        // Byte 0
         static MONO_HD constexpr int inner(int /* row */) { return 0; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
@@ -1086,53 +1083,29 @@ struct SparseMoeLayer {
         static constexpr long long kExtent_row = 1;
         static constexpr long long kBytes = 4;
         static constexpr int kStep_row = 4;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<1, 1>>>;
 
-        // Byte 0
         static MONO_HD constexpr int inner(int /* row */) { return 0; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
 
     // minimax_m3.layout:76  fp8_e4m3fn[6144, 2048] in shuffle_16x16, of ptpc_fp8 w_o, s_o
-    struct w_o {
-        using layout = shuffle_16x16<6144, 2048, 8>;
+    struct w_o : shuffle_16x16<6144, 2048, 8> {
         static constexpr unsigned long long kId = 0x041ce3bde24d70beULL;
-        static constexpr int kBits = 8;
-        static constexpr long long kExtent_row = 6144;
-        static constexpr long long kExtent_k = 2048;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_k = layout::kPadded_k;
-        static constexpr long long kBytes = 12582912;
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kStep_b = layout::kStep_b;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
-        // Byte row / 16 * 32768 + row % 16 * 16 + k / 16 * 256 + k % 16
         static MONO_HD constexpr int inner(int row, int k) { return layout::offset(row, k); }
         static MONO_HD constexpr long long offset(int row, int k) { return inner(row, k); }
-        static MONO_HD constexpr int digits(int R, int K, int g, int r, int b) { return layout::digits(R, K, g, r, b); }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
     };
 
     // minimax_m3.layout:76  fp32[6144], of ptpc_fp8 w_o, s_o
     struct s_o {
-        static constexpr unsigned long long kId = 0x041ce3bde24d70beULL;
+        static constexpr unsigned long long kId = w_o::kId;
         static constexpr int kBits = 32;
         static constexpr long long kExtent_row = 6144;
         static constexpr long long kBytes = 24576;
         static constexpr int kStep_row = 4;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<6144, 1>>>;
 
-        // Byte row * 4
         static MONO_HD constexpr int inner(int row) { return row * 4; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
@@ -1144,10 +1117,8 @@ struct SparseMoeLayer {
         static constexpr long long kExtent_row = 6144;
         static constexpr long long kBytes = 12288;
         static constexpr int kStep_row = 2;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<6144, 1>>>;
 
-        // Byte row * 2
         static MONO_HD constexpr int inner(int row) { return row * 2; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
@@ -1161,11 +1132,9 @@ struct SparseMoeLayer {
         static constexpr long long kBytes = 1572864;
         static constexpr int kStep_row = 12288;
         static constexpr int kStep_k = 2;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<128, 6144>>,
                                          detail::axis<detail::digit<6144, 1>>>;
 
-        // Byte row * 12288 + k * 2
         static MONO_HD constexpr int inner(int row, int k) { return row * 12288 + k * 2; }
         static MONO_HD constexpr long long offset(int row, int k) { return inner(row, k); }
     };
@@ -1177,302 +1146,126 @@ struct SparseMoeLayer {
         static constexpr long long kExtent_row = 128;
         static constexpr long long kBytes = 512;
         static constexpr int kStep_row = 4;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<128, 1>>>;
 
-        // Byte row * 4
         static MONO_HD constexpr int inner(int row) { return row * 4; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
 
     // minimax_m3.layout:86  fp4_e2m1[E, 1536, 6144] in shuffle_16x16, of mxfp4 w13, s13
-    struct w13 {
-        using layout = shuffle_16x16<1536, 6144, 4>;
+    struct w13 : shuffle_16x16<1536, 6144, 4> {
         static constexpr unsigned long long kId = 0x6c1a544850248b4eULL;
-        static constexpr int kBits = 4;
-        static constexpr long long kExtent_row = 1536;
-        static constexpr long long kExtent_k = 6144;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_k = layout::kPadded_k;
         static constexpr long long kBytes = 4718592;  // of one step of E: bytes(n) is the whole
         static constexpr long long kBegin_gate = 0;
         static constexpr long long kEnd_gate = 768;
         static constexpr long long kBegin_up = 768;
         static constexpr long long kEnd_up = 1536;
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
         // Bytes of the whole, for n = E.
         static MONO_HD constexpr long long bytes(long long n) { return n * kBytes; }
         // Byte offset of an item, in 64 bits.
         static MONO_HD constexpr long long base(long long e) { return e * 4718592; }
-        // Byte row / 16 * 49152 + row % 16 * 16 + k / 32 * 256 + k % 32 / 2, nibble k % 32 % 2
         static MONO_HD constexpr detail::Nibble<int> inner(int row, int k) { return layout::offset(row, k); }
         static MONO_HD constexpr detail::Nibble<long long> offset(long long e, int row, int k) {
             return base(e) + inner(row, k);
         }
-        static MONO_HD constexpr detail::Nibble<int> digits(int R, int K, int g, int r, int b) {
-            return layout::digits(R, K, g, r, b);
-        }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
     };
 
     // minimax_m3.layout:86  e8m0[E, 1536, 192] in e8m0_shuffle, of mxfp4 w13, s13
-    struct s13 {
-        using layout = e8m0_shuffle<1536, 192, 8>;
-        static constexpr unsigned long long kId = 0x6c1a544850248b4eULL;
-        static constexpr int kBits = 8;
-        static constexpr long long kExtent_row = 1536;
-        static constexpr long long kExtent_block = 192;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_block = layout::kPadded_k;
-        static constexpr unsigned long long kFill = layout::kFill;  // of a pad
+    struct s13 : e8m0_shuffle<1536, 192, 8> {
+        static constexpr unsigned long long kId = w13::kId;
+        static constexpr long long kExtent_block = kExtent_k;
+        static constexpr long long kPadded_block = kPadded_k;
         static constexpr long long kBytes = 294912;  // of one step of E: bytes(n) is the whole
         static constexpr long long kBegin_gate = 0;
         static constexpr long long kEnd_gate = 768;
         static constexpr long long kBegin_up = 768;
         static constexpr long long kEnd_up = 1536;
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kStep_kh = layout::kStep_kh;
-        static constexpr int kStep_rh = layout::kStep_rh;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
         // Bytes of the whole, for n = E.
         static MONO_HD constexpr long long bytes(long long n) { return n * kBytes; }
         // Byte offset of an item, in 64 bits.
         static MONO_HD constexpr long long base(long long e) { return e * 294912; }
-        // Byte row / 32 * 6144 + row / 16 % 2 + row % 16 * 4 + block / 8 * 256 + block / 4 % 2 * 2 + block % 4 * 64
         static MONO_HD constexpr int inner(int row, int block) { return layout::offset(row, block); }
         static MONO_HD constexpr long long offset(long long e, int row, int block) {
             return base(e) + inner(row, block);
         }
-        static MONO_HD constexpr int digits(int R, int K, int g, int r, int kh, int rh) {
-            return layout::digits(R, K, g, r, kh, rh);
-        }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
-        static MONO_HD constexpr int select(int kh, int rh) { return layout::select(kh, rh); }
     };
 
     // minimax_m3.layout:93  fp4_e2m1[E, 6144, 768] in shuffle_16x16, of mxfp4 w2, s2
-    struct w2 {
-        using layout = shuffle_16x16<6144, 768, 4>;
+    struct w2 : shuffle_16x16<6144, 768, 4> {
         static constexpr unsigned long long kId = 0x014797e05a0ed395ULL;
-        static constexpr int kBits = 4;
-        static constexpr long long kExtent_row = 6144;
-        static constexpr long long kExtent_k = 768;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_k = layout::kPadded_k;
         static constexpr long long kBytes = 2359296;  // of one step of E: bytes(n) is the whole
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
         // Bytes of the whole, for n = E.
         static MONO_HD constexpr long long bytes(long long n) { return n * kBytes; }
         // Byte offset of an item, in 64 bits.
         static MONO_HD constexpr long long base(long long e) { return e * 2359296; }
-        // Byte row / 16 * 6144 + row % 16 * 16 + k / 32 * 256 + k % 32 / 2, nibble k % 32 % 2
         static MONO_HD constexpr detail::Nibble<int> inner(int row, int k) { return layout::offset(row, k); }
         static MONO_HD constexpr detail::Nibble<long long> offset(long long e, int row, int k) {
             return base(e) + inner(row, k);
         }
-        static MONO_HD constexpr detail::Nibble<int> digits(int R, int K, int g, int r, int b) {
-            return layout::digits(R, K, g, r, b);
-        }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
     };
 
     // minimax_m3.layout:93  e8m0[E, 6144, 24] in e8m0_shuffle, of mxfp4 w2, s2
-    struct s2 {
-        using layout = e8m0_shuffle<6144, 24, 8>;
-        static constexpr unsigned long long kId = 0x014797e05a0ed395ULL;
-        static constexpr int kBits = 8;
-        static constexpr long long kExtent_row = 6144;
-        static constexpr long long kExtent_block = 24;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_block = layout::kPadded_k;
-        static constexpr unsigned long long kFill = layout::kFill;  // of a pad
+    struct s2 : e8m0_shuffle<6144, 24, 8> {
+        static constexpr unsigned long long kId = w2::kId;
+        static constexpr long long kExtent_block = kExtent_k;
+        static constexpr long long kPadded_block = kPadded_k;
         static constexpr long long kBytes = 147456;  // of one step of E: bytes(n) is the whole
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kStep_kh = layout::kStep_kh;
-        static constexpr int kStep_rh = layout::kStep_rh;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
         // Bytes of the whole, for n = E.
         static MONO_HD constexpr long long bytes(long long n) { return n * kBytes; }
         // Byte offset of an item, in 64 bits.
         static MONO_HD constexpr long long base(long long e) { return e * 147456; }
-        // Byte row / 32 * 768 + row / 16 % 2 + row % 16 * 4 + block / 8 * 256 + block / 4 % 2 * 2 + block % 4 * 64
         static MONO_HD constexpr int inner(int row, int block) { return layout::offset(row, block); }
         static MONO_HD constexpr long long offset(long long e, int row, int block) {
             return base(e) + inner(row, block);
         }
-        static MONO_HD constexpr int digits(int R, int K, int g, int r, int kh, int rh) {
-            return layout::digits(R, K, g, r, kh, rh);
-        }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
-        static MONO_HD constexpr int select(int kh, int rh) { return layout::select(kh, rh); }
     };
 
     // minimax_m3.layout:103  fp8_e4m3fn[1536, 6144] in mxfp8_a_tiles, of mxfp8 sh_w13, sh_s13, optional shared
-    struct sh_w13 {
-        using layout = mxfp8_a_tiles<1536, 6144, 8>;
+    struct sh_w13 : mxfp8_a_tiles<1536, 6144, 8> {
         static constexpr unsigned long long kId = 0x7540a534db1399a0ULL;
-        static constexpr int kBits = 8;
-        static constexpr long long kExtent_row = 1536;
-        static constexpr long long kExtent_k = 6144;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_k = layout::kPadded_k;
-        static constexpr long long kBytes = 9437184;
         static constexpr long long kBegin_gate = 0;
         static constexpr long long kEnd_gate = 768;
         static constexpr long long kBegin_up = 768;
         static constexpr long long kEnd_up = 1536;
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kStep_half = layout::kStep_half;
-        static constexpr int kStep_b = layout::kStep_b;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
-        // Byte row / 16 * 98304 + row % 16 * 32 + k / 128 * 2048 + k / 64 % 2 * 16 + k / 16 % 4 * 512 + k % 16
         static MONO_HD constexpr int inner(int row, int k) { return layout::offset(row, k); }
         static MONO_HD constexpr long long offset(int row, int k) { return inner(row, k); }
-        static MONO_HD constexpr int digits(int R, int K, int g, int r, int half, int b) {
-            return layout::digits(R, K, g, r, half, b);
-        }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
     };
 
     // minimax_m3.layout:103  e8m0[1536, 192] in e8m0_tiles, of mxfp8 sh_w13, sh_s13, optional shared
-    struct sh_s13 {
-        using layout = e8m0_tiles<1536, 192, 8>;
-        static constexpr unsigned long long kId = 0x7540a534db1399a0ULL;
-        static constexpr int kBits = 8;
-        static constexpr long long kExtent_row = 1536;
-        static constexpr long long kExtent_block = 192;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_block = layout::kPadded_k;
-        static constexpr long long kBytes = 294912;
+    struct sh_s13 : e8m0_tiles<1536, 192, 8> {
+        static constexpr unsigned long long kId = sh_w13::kId;
+        static constexpr long long kExtent_block = kExtent_k;
+        static constexpr long long kPadded_block = kPadded_k;
         static constexpr long long kBegin_gate = 0;
         static constexpr long long kEnd_gate = 768;
         static constexpr long long kBegin_up = 768;
         static constexpr long long kEnd_up = 1536;
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kStep_kh = layout::kStep_kh;
-        static constexpr int kStep_rh = layout::kStep_rh;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
-        // Byte row / 32 * 6144 + row / 16 % 2 + row % 16 * 4 + block / 8 * 256 + block / 4 % 2 * 2 + block % 4 * 64
         static MONO_HD constexpr int inner(int row, int block) { return layout::offset(row, block); }
         static MONO_HD constexpr long long offset(int row, int block) { return inner(row, block); }
-        static MONO_HD constexpr int digits(int R, int K, int g, int r, int kh, int rh) {
-            return layout::digits(R, K, g, r, kh, rh);
-        }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
-        static MONO_HD constexpr int select(int kh, int rh) { return layout::select(kh, rh); }
     };
 
     // minimax_m3.layout:110  fp8_e4m3fn[6144, 768] in mxfp8_a_tiles, of mxfp8 sh_w2, sh_s2, optional shared
-    struct sh_w2 {
-        using layout = mxfp8_a_tiles<6144, 768, 8>;
+    struct sh_w2 : mxfp8_a_tiles<6144, 768, 8> {
         static constexpr unsigned long long kId = 0x690381b82536b7c6ULL;
-        static constexpr int kBits = 8;
-        static constexpr long long kExtent_row = 6144;
-        static constexpr long long kExtent_k = 768;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_k = layout::kPadded_k;
-        static constexpr long long kBytes = 4718592;
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kStep_half = layout::kStep_half;
-        static constexpr int kStep_b = layout::kStep_b;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
-        // Byte row / 16 * 12288 + row % 16 * 32 + k / 128 * 2048 + k / 64 % 2 * 16 + k / 16 % 4 * 512 + k % 16
         static MONO_HD constexpr int inner(int row, int k) { return layout::offset(row, k); }
         static MONO_HD constexpr long long offset(int row, int k) { return inner(row, k); }
-        static MONO_HD constexpr int digits(int R, int K, int g, int r, int half, int b) {
-            return layout::digits(R, K, g, r, half, b);
-        }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
     };
 
     // minimax_m3.layout:110  e8m0[6144, 24] in e8m0_tiles, of mxfp8 sh_w2, sh_s2, optional shared
-    struct sh_s2 {
-        using layout = e8m0_tiles<6144, 24, 8>;
-        static constexpr unsigned long long kId = 0x690381b82536b7c6ULL;
-        static constexpr int kBits = 8;
-        static constexpr long long kExtent_row = 6144;
-        static constexpr long long kExtent_block = 24;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_block = layout::kPadded_k;
-        static constexpr long long kBytes = 147456;
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kStep_kh = layout::kStep_kh;
-        static constexpr int kStep_rh = layout::kStep_rh;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
+    struct sh_s2 : e8m0_tiles<6144, 24, 8> {
+        static constexpr unsigned long long kId = sh_w2::kId;
+        static constexpr long long kExtent_block = kExtent_k;
+        static constexpr long long kPadded_block = kPadded_k;
 
-        // Byte row / 32 * 768 + row / 16 % 2 + row % 16 * 4 + block / 8 * 256 + block / 4 % 2 * 2 + block % 4 * 64
         static MONO_HD constexpr int inner(int row, int block) { return layout::offset(row, block); }
         static MONO_HD constexpr long long offset(int row, int block) { return inner(row, block); }
-        static MONO_HD constexpr int digits(int R, int K, int g, int r, int kh, int rh) {
-            return layout::digits(R, K, g, r, kh, rh);
-        }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
-        static MONO_HD constexpr int select(int kh, int rh) { return layout::select(kh, rh); }
     };
 
     // int64 addresses in the order the kernels take them.
@@ -1503,161 +1296,100 @@ struct SparseMoeLayer {
     static constexpr unsigned long long kStructId = 0x28609d5d68ad4de9ULL;
     static constexpr int kFieldCount = 18;
     static constexpr unsigned long long kFieldIds[] = {
-        0x53f8004ccfe1b0cbULL,  // g_in
-        0xc0e0b0be19f33acaULL,  // w_qkv
-        0x6b4a33fff1cbadf5ULL,  // g_q
-        0x6b4a33fff1cbadf5ULL,  // g_k
-        0x6b4a33fff1cbadf5ULL,  // g_iq
-        0x6b4a33fff1cbadf5ULL,  // g_ik
-        0xc86aeff8e2e74ef9ULL,  // cos_sin
-        0xa9d4fd3c8ecb6137ULL,  // index_cache
-        0x4f71424e40b13736ULL,  // k_scale
-        0x4f71424e40b13736ULL,  // v_scale
-        0x041ce3bde24d70beULL,  // w_o
-        0x53f8004ccfe1b0cbULL,  // g_post
-        0x7008bc3c4d9c38c6ULL,  // gate
-        0x40b4c9c289c9e257ULL,  // bias
-        0x6c1a544850248b4eULL,  // w13
-        0x014797e05a0ed395ULL,  // w2
-        0x7540a534db1399a0ULL,  // sh_w13
-        0x690381b82536b7c6ULL,  // sh_w2
+        g_in::kId,
+        w_qkv::kId,
+        g_q::kId,
+        g_k::kId,
+        g_iq::kId,
+        g_ik::kId,
+        cos_sin::kId,
+        index_cache::kId,
+        k_scale::kId,
+        v_scale::kId,
+        w_o::kId,
+        g_post::kId,
+        gate::kId,
+        bias::kId,
+        w13::kId,
+        w2::kId,
+        sh_w13::kId,
+        sh_w2::kId,
     };
 };
 
 static_assert(SparseMoeLayer::g_in::offset(1) == 2);
-static_assert(SparseMoeLayer::g_in::offset(2) == 4);
-static_assert(SparseMoeLayer::g_in::offset(3072) == 6144);
+static_assert(SparseMoeLayer::g_in::offset(3870) == 7740);
 static_assert(SparseMoeLayer::g_in::offset(6143) == 12286);
+static_assert(SparseMoeLayer::w_qkv::kBytes == 15728640);
 static_assert(SparseMoeLayer::w_qkv::offset(16, 32) == 98816);
-static_assert(SparseMoeLayer::w_qkv::offset(1, 16) == 272);
-static_assert(SparseMoeLayer::w_qkv::offset(16, 1) == 98305);
-static_assert(SparseMoeLayer::w_qkv::offset(17, 33) == 98833);
-static_assert(SparseMoeLayer::w_qkv::offset(1280, 3073) == 7913473);
-static_assert(SparseMoeLayer::w_qkv::offset(2559, 0) == 15630576);
-static_assert(SparseMoeLayer::w_qkv::offset(0, 6143) == 98063);
+static_assert(SparseMoeLayer::w_qkv::offset(1612, 2211) == 9865923);
 static_assert(SparseMoeLayer::w_qkv::offset(2559, 6143) == 15728639);
 static_assert(SparseMoeLayer::s_qkv::offset(1) == 4);
-static_assert(SparseMoeLayer::s_qkv::offset(2) == 8);
-static_assert(SparseMoeLayer::s_qkv::offset(1280) == 5120);
+static_assert(SparseMoeLayer::s_qkv::offset(1612) == 6448);
 static_assert(SparseMoeLayer::s_qkv::offset(2559) == 10236);
 static_assert(SparseMoeLayer::g_q::offset(1) == 2);
-static_assert(SparseMoeLayer::g_q::offset(2) == 4);
-static_assert(SparseMoeLayer::g_q::offset(64) == 128);
+static_assert(SparseMoeLayer::g_q::offset(80) == 160);
 static_assert(SparseMoeLayer::g_q::offset(127) == 254);
 static_assert(SparseMoeLayer::g_k::offset(1) == 2);
-static_assert(SparseMoeLayer::g_k::offset(2) == 4);
-static_assert(SparseMoeLayer::g_k::offset(64) == 128);
+static_assert(SparseMoeLayer::g_k::offset(80) == 160);
 static_assert(SparseMoeLayer::g_k::offset(127) == 254);
 static_assert(SparseMoeLayer::g_iq::offset(1) == 2);
-static_assert(SparseMoeLayer::g_iq::offset(2) == 4);
-static_assert(SparseMoeLayer::g_iq::offset(64) == 128);
+static_assert(SparseMoeLayer::g_iq::offset(80) == 160);
 static_assert(SparseMoeLayer::g_iq::offset(127) == 254);
 static_assert(SparseMoeLayer::g_ik::offset(1) == 2);
-static_assert(SparseMoeLayer::g_ik::offset(2) == 4);
-static_assert(SparseMoeLayer::g_ik::offset(64) == 128);
+static_assert(SparseMoeLayer::g_ik::offset(80) == 160);
 static_assert(SparseMoeLayer::g_ik::offset(127) == 254);
 static_assert(SparseMoeLayer::cos_sin::offset(1, 0) == 128);
 static_assert(SparseMoeLayer::cos_sin::offset(2, 1) == 258);
 static_assert(SparseMoeLayer::cos_sin::offset(3, 63) == 510);
 static_assert(SparseMoeLayer::index_cache::offset(0, 1, 1) == 129);
-static_assert(SparseMoeLayer::index_cache::offset(1, 2, 2) == 16642);
-static_assert(SparseMoeLayer::index_cache::offset(1, 64, 65) == 24641);
-static_assert(SparseMoeLayer::index_cache::offset(1, 127, 0) == 32640);
-static_assert(SparseMoeLayer::index_cache::offset(1, 0, 127) == 16511);
+static_assert(SparseMoeLayer::index_cache::offset(1, 80, 46) == 26670);
 static_assert(SparseMoeLayer::index_cache::offset(1, 127, 127) == 32767);
 static_assert(SparseMoeLayer::k_scale::offset(0) == 0);
 static_assert(SparseMoeLayer::v_scale::offset(0) == 0);
+static_assert(SparseMoeLayer::w_o::kBytes == 12582912);
 static_assert(SparseMoeLayer::w_o::offset(16, 32) == 33280);
-static_assert(SparseMoeLayer::w_o::offset(1, 16) == 272);
-static_assert(SparseMoeLayer::w_o::offset(16, 1) == 32769);
-static_assert(SparseMoeLayer::w_o::offset(17, 33) == 33297);
-static_assert(SparseMoeLayer::w_o::offset(3072, 1025) == 6307841);
-static_assert(SparseMoeLayer::w_o::offset(6143, 0) == 12550384);
-static_assert(SparseMoeLayer::w_o::offset(0, 2047) == 32527);
+static_assert(SparseMoeLayer::w_o::offset(3870, 737) == 7909089);
 static_assert(SparseMoeLayer::w_o::offset(6143, 2047) == 12582911);
 static_assert(SparseMoeLayer::s_o::offset(1) == 4);
-static_assert(SparseMoeLayer::s_o::offset(2) == 8);
-static_assert(SparseMoeLayer::s_o::offset(3072) == 12288);
+static_assert(SparseMoeLayer::s_o::offset(3870) == 15480);
 static_assert(SparseMoeLayer::s_o::offset(6143) == 24572);
 static_assert(SparseMoeLayer::g_post::offset(1) == 2);
-static_assert(SparseMoeLayer::g_post::offset(2) == 4);
-static_assert(SparseMoeLayer::g_post::offset(3072) == 6144);
+static_assert(SparseMoeLayer::g_post::offset(3870) == 7740);
 static_assert(SparseMoeLayer::g_post::offset(6143) == 12286);
 static_assert(SparseMoeLayer::gate::offset(1, 1) == 12290);
-static_assert(SparseMoeLayer::gate::offset(2, 2) == 24580);
-static_assert(SparseMoeLayer::gate::offset(64, 3073) == 792578);
-static_assert(SparseMoeLayer::gate::offset(127, 0) == 1560576);
-static_assert(SparseMoeLayer::gate::offset(0, 6143) == 12286);
+static_assert(SparseMoeLayer::gate::offset(80, 2211) == 987462);
 static_assert(SparseMoeLayer::gate::offset(127, 6143) == 1572862);
 static_assert(SparseMoeLayer::bias::offset(1) == 4);
-static_assert(SparseMoeLayer::bias::offset(2) == 8);
-static_assert(SparseMoeLayer::bias::offset(64) == 256);
+static_assert(SparseMoeLayer::bias::offset(80) == 320);
 static_assert(SparseMoeLayer::bias::offset(127) == 508);
 static_assert(SparseMoeLayer::w13::offset(0, 16, 64) == detail::Nibble<long long>{49664, 0});
-static_assert(SparseMoeLayer::w13::offset(1, 1, 32) == detail::Nibble<long long>{4718864, 0});
-static_assert(SparseMoeLayer::w13::offset(1, 16, 1) == detail::Nibble<long long>{4767744, 1});
-static_assert(SparseMoeLayer::w13::offset(1, 17, 65) == detail::Nibble<long long>{4768272, 1});
-static_assert(SparseMoeLayer::w13::offset(1, 768, 3073) == detail::Nibble<long long>{7102464, 1});
-static_assert(SparseMoeLayer::w13::offset(1, 1535, 0) == detail::Nibble<long long>{9388272, 0});
-static_assert(SparseMoeLayer::w13::offset(1, 0, 6143) == detail::Nibble<long long>{4767503, 1});
+static_assert(SparseMoeLayer::w13::offset(1, 967, 2211) == detail::Nibble<long long>{7685489, 1});
 static_assert(SparseMoeLayer::w13::offset(1, 1535, 6143) == detail::Nibble<long long>{9437183, 1});
 static_assert(SparseMoeLayer::s13::offset(0, 32, 8) == 6400);
-static_assert(SparseMoeLayer::s13::offset(1, 16, 4) == 294915);
-static_assert(SparseMoeLayer::s13::offset(1, 1, 1) == 294980);
-static_assert(SparseMoeLayer::s13::offset(1, 33, 9) == 301380);
-static_assert(SparseMoeLayer::s13::offset(1, 768, 97) == 445504);
-static_assert(SparseMoeLayer::s13::offset(1, 1535, 0) == 583741);
-static_assert(SparseMoeLayer::s13::offset(1, 0, 191) == 300994);
+static_assert(SparseMoeLayer::s13::offset(1, 967, 69) == 481374);
 static_assert(SparseMoeLayer::s13::offset(1, 1535, 191) == 589823);
 static_assert(SparseMoeLayer::w2::offset(0, 16, 64) == detail::Nibble<long long>{6656, 0});
-static_assert(SparseMoeLayer::w2::offset(1, 1, 32) == detail::Nibble<long long>{2359568, 0});
-static_assert(SparseMoeLayer::w2::offset(1, 16, 1) == detail::Nibble<long long>{2365440, 1});
-static_assert(SparseMoeLayer::w2::offset(1, 17, 65) == detail::Nibble<long long>{2365968, 1});
-static_assert(SparseMoeLayer::w2::offset(1, 3072, 385) == detail::Nibble<long long>{3542016, 1});
-static_assert(SparseMoeLayer::w2::offset(1, 6143, 0) == detail::Nibble<long long>{4712688, 0});
-static_assert(SparseMoeLayer::w2::offset(1, 0, 767) == detail::Nibble<long long>{2365199, 1});
+static_assert(SparseMoeLayer::w2::offset(1, 3870, 276) == detail::Nibble<long long>{3842282, 0});
 static_assert(SparseMoeLayer::w2::offset(1, 6143, 767) == detail::Nibble<long long>{4718591, 1});
 static_assert(SparseMoeLayer::s2::offset(0, 32, 8) == 1024);
-static_assert(SparseMoeLayer::s2::offset(1, 16, 4) == 147459);
-static_assert(SparseMoeLayer::s2::offset(1, 1, 1) == 147524);
-static_assert(SparseMoeLayer::s2::offset(1, 33, 9) == 148548);
-static_assert(SparseMoeLayer::s2::offset(1, 3072, 13) == 221506);
-static_assert(SparseMoeLayer::s2::offset(1, 6143, 0) == 294205);
-static_assert(SparseMoeLayer::s2::offset(1, 0, 23) == 148162);
+static_assert(SparseMoeLayer::s2::offset(1, 3870, 8) == 239929);
 static_assert(SparseMoeLayer::s2::offset(1, 6143, 23) == 294911);
+static_assert(SparseMoeLayer::sh_w13::kBytes == 9437184);
 static_assert(SparseMoeLayer::sh_w13::offset(16, 128) == 100352);
-static_assert(SparseMoeLayer::sh_w13::offset(1, 64) == 48);
-static_assert(SparseMoeLayer::sh_w13::offset(16, 16) == 98816);
-static_assert(SparseMoeLayer::sh_w13::offset(1, 1) == 33);
-static_assert(SparseMoeLayer::sh_w13::offset(17, 129) == 100385);
-static_assert(SparseMoeLayer::sh_w13::offset(768, 3073) == 4767745);
-static_assert(SparseMoeLayer::sh_w13::offset(1535, 0) == 9339360);
-static_assert(SparseMoeLayer::sh_w13::offset(0, 6143) == 97823);
+static_assert(SparseMoeLayer::sh_w13::offset(967, 2211) == 5934307);
 static_assert(SparseMoeLayer::sh_w13::offset(1535, 6143) == 9437183);
+static_assert(SparseMoeLayer::sh_s13::kBytes == 294912);
 static_assert(SparseMoeLayer::sh_s13::offset(32, 8) == 6400);
-static_assert(SparseMoeLayer::sh_s13::offset(16, 4) == 3);
-static_assert(SparseMoeLayer::sh_s13::offset(1, 1) == 68);
-static_assert(SparseMoeLayer::sh_s13::offset(33, 9) == 6468);
-static_assert(SparseMoeLayer::sh_s13::offset(768, 97) == 150592);
-static_assert(SparseMoeLayer::sh_s13::offset(1535, 0) == 288829);
-static_assert(SparseMoeLayer::sh_s13::offset(0, 191) == 6082);
+static_assert(SparseMoeLayer::sh_s13::offset(967, 69) == 186462);
 static_assert(SparseMoeLayer::sh_s13::offset(1535, 191) == 294911);
+static_assert(SparseMoeLayer::sh_w2::kBytes == 4718592);
 static_assert(SparseMoeLayer::sh_w2::offset(16, 128) == 14336);
-static_assert(SparseMoeLayer::sh_w2::offset(1, 64) == 48);
-static_assert(SparseMoeLayer::sh_w2::offset(16, 16) == 12800);
-static_assert(SparseMoeLayer::sh_w2::offset(1, 1) == 33);
-static_assert(SparseMoeLayer::sh_w2::offset(17, 129) == 14369);
-static_assert(SparseMoeLayer::sh_w2::offset(3072, 385) == 2365441);
-static_assert(SparseMoeLayer::sh_w2::offset(6143, 0) == 4706784);
-static_assert(SparseMoeLayer::sh_w2::offset(0, 767) == 11807);
+static_assert(SparseMoeLayer::sh_w2::offset(3870, 276) == 2966468);
 static_assert(SparseMoeLayer::sh_w2::offset(6143, 767) == 4718591);
+static_assert(SparseMoeLayer::sh_s2::kBytes == 147456);
 static_assert(SparseMoeLayer::sh_s2::offset(32, 8) == 1024);
-static_assert(SparseMoeLayer::sh_s2::offset(16, 4) == 3);
-static_assert(SparseMoeLayer::sh_s2::offset(1, 1) == 68);
-static_assert(SparseMoeLayer::sh_s2::offset(33, 9) == 1092);
-static_assert(SparseMoeLayer::sh_s2::offset(3072, 13) == 74050);
-static_assert(SparseMoeLayer::sh_s2::offset(6143, 0) == 146749);
-static_assert(SparseMoeLayer::sh_s2::offset(0, 23) == 706);
+static_assert(SparseMoeLayer::sh_s2::offset(3870, 8) == 92473);
 static_assert(SparseMoeLayer::sh_s2::offset(6143, 23) == 147455);
 static_assert(sizeof(SparseMoeLayer::sh_args) == 32);
 static_assert(MONO_OFFSETOF(SparseMoeLayer::sh_args, sh_w13) == 0 && sizeof(SparseMoeLayer::sh_args::sh_w13) == 8);
@@ -1708,15 +1440,8 @@ struct CpSparseMoeLayer {
     using k1_args = SparseMoeLayer::k1_args;
 
     // minimax_m3.layout:127  fp8_e4m3fn[2944, 6144] in shuffle_16x16, of ptpc_fp8 w_qkv, s_qkv
-    struct w_qkv {
-        using layout = shuffle_16x16<2944, 6144, 8>;
+    struct w_qkv : shuffle_16x16<2944, 6144, 8> {
         static constexpr unsigned long long kId = 0xd48f679facbfc90cULL;
-        static constexpr int kBits = 8;
-        static constexpr long long kExtent_row = 2944;
-        static constexpr long long kExtent_k = 6144;
-        static constexpr long long kPadded_row = layout::kPadded_row;
-        static constexpr long long kPadded_k = layout::kPadded_k;
-        static constexpr long long kBytes = 18087936;
         static constexpr long long kBegin_q = 0;
         static constexpr long long kEnd_q = 2048;
         static constexpr long long kBegin_k = 2048;
@@ -1727,27 +1452,14 @@ struct CpSparseMoeLayer {
         static constexpr long long kEnd_index_q = 2816;
         static constexpr long long kBegin_index_k = 2816;
         static constexpr long long kEnd_index_k = 2944;
-        static constexpr int kStep_R = layout::kStep_R;
-        static constexpr int kStep_K = layout::kStep_K;
-        static constexpr int kStep_g = layout::kStep_g;
-        static constexpr int kStep_r = layout::kStep_r;
-        static constexpr int kStep_b = layout::kStep_b;
-        static constexpr int kTileBytes = layout::kTileBytes;
-        static constexpr int kLanes = layout::kLanes;
-        static constexpr int kLaneBytes = layout::kLaneBytes;
-        using offset_axes = layout::offset_axes;
 
-        // Byte row / 16 * 98304 + row % 16 * 16 + k / 16 * 256 + k % 16
         static MONO_HD constexpr int inner(int row, int k) { return layout::offset(row, k); }
         static MONO_HD constexpr long long offset(int row, int k) { return inner(row, k); }
-        static MONO_HD constexpr int digits(int R, int K, int g, int r, int b) { return layout::digits(R, K, g, r, b); }
-        static MONO_HD constexpr int tile(int R, int K) { return layout::tile(R, K); }
-        static MONO_HD constexpr int lane(int l) { return layout::lane(l); }
     };
 
     // minimax_m3.layout:127  fp32[2944], of ptpc_fp8 w_qkv, s_qkv
     struct s_qkv {
-        static constexpr unsigned long long kId = 0xd48f679facbfc90cULL;
+        static constexpr unsigned long long kId = w_qkv::kId;
         static constexpr int kBits = 32;
         static constexpr long long kExtent_row = 2944;
         static constexpr long long kBytes = 11776;
@@ -1762,10 +1474,8 @@ struct CpSparseMoeLayer {
         static constexpr long long kBegin_index_k = 2816;
         static constexpr long long kEnd_index_k = 2944;
         static constexpr int kStep_row = 4;
-        // The digits of each axis, fastest first: their sizes, and the elements that a step moves.
         using offset_axes = detail::axes<int, kBits, detail::axis<detail::digit<2944, 1>>>;
 
-        // Byte row * 4
         static MONO_HD constexpr int inner(int row) { return row * 4; }
         static MONO_HD constexpr long long offset(int row) { return inner(row); }
     };
@@ -1773,38 +1483,33 @@ struct CpSparseMoeLayer {
     static constexpr unsigned long long kStructId = 0x2b22007101dadcedULL;
     static constexpr int kFieldCount = 18;
     static constexpr unsigned long long kFieldIds[] = {
-        0x53f8004ccfe1b0cbULL,  // g_in
-        0xd48f679facbfc90cULL,  // w_qkv
-        0x6b4a33fff1cbadf5ULL,  // g_q
-        0x6b4a33fff1cbadf5ULL,  // g_k
-        0x6b4a33fff1cbadf5ULL,  // g_iq
-        0x6b4a33fff1cbadf5ULL,  // g_ik
-        0xc86aeff8e2e74ef9ULL,  // cos_sin
-        0xa9d4fd3c8ecb6137ULL,  // index_cache
-        0x4f71424e40b13736ULL,  // k_scale
-        0x4f71424e40b13736ULL,  // v_scale
-        0x041ce3bde24d70beULL,  // w_o
-        0x53f8004ccfe1b0cbULL,  // g_post
-        0x7008bc3c4d9c38c6ULL,  // gate
-        0x40b4c9c289c9e257ULL,  // bias
-        0x6c1a544850248b4eULL,  // w13
-        0x014797e05a0ed395ULL,  // w2
-        0x7540a534db1399a0ULL,  // sh_w13
-        0x690381b82536b7c6ULL,  // sh_w2
+        g_in::kId,
+        w_qkv::kId,
+        g_q::kId,
+        g_k::kId,
+        g_iq::kId,
+        g_ik::kId,
+        cos_sin::kId,
+        index_cache::kId,
+        k_scale::kId,
+        v_scale::kId,
+        w_o::kId,
+        g_post::kId,
+        gate::kId,
+        bias::kId,
+        w13::kId,
+        w2::kId,
+        sh_w13::kId,
+        sh_w2::kId,
     };
 };
 
+static_assert(CpSparseMoeLayer::w_qkv::kBytes == 18087936);
 static_assert(CpSparseMoeLayer::w_qkv::offset(16, 32) == 98816);
-static_assert(CpSparseMoeLayer::w_qkv::offset(1, 16) == 272);
-static_assert(CpSparseMoeLayer::w_qkv::offset(16, 1) == 98305);
-static_assert(CpSparseMoeLayer::w_qkv::offset(17, 33) == 98833);
-static_assert(CpSparseMoeLayer::w_qkv::offset(1472, 3073) == 9093121);
-static_assert(CpSparseMoeLayer::w_qkv::offset(2943, 0) == 17989872);
-static_assert(CpSparseMoeLayer::w_qkv::offset(0, 6143) == 98063);
+static_assert(CpSparseMoeLayer::w_qkv::offset(1854, 2211) == 11340515);
 static_assert(CpSparseMoeLayer::w_qkv::offset(2943, 6143) == 18087935);
 static_assert(CpSparseMoeLayer::s_qkv::offset(1) == 4);
-static_assert(CpSparseMoeLayer::s_qkv::offset(2) == 8);
-static_assert(CpSparseMoeLayer::s_qkv::offset(1472) == 5888);
+static_assert(CpSparseMoeLayer::s_qkv::offset(1854) == 7416);
 static_assert(CpSparseMoeLayer::s_qkv::offset(2943) == 11772);
 
 // By the struct that declares them first.

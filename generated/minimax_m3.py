@@ -20,7 +20,6 @@ def storage_mxfp8_a_tiles(subject: str, bits: int, row: int, k: int) -> runtime.
 
     The f8f6f4 MFMA's fp8 A-operand order: a 16-row x 128-k tile is 2 KiB.
 
-    Order:  view(row / 16, 16, k / 128, 2, 4, 16).permute(0, 2, 4, 1, 3, 5)
     Source: minimax_m3.layout:22, store tile R K | lane g r | byte half b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -70,7 +69,7 @@ def offset_mxfp8_a_tiles(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: minimax_m3.layout:22, store tile R K | lane g r | byte half b
+    Source: minimax_m3.layout:22
     """
     extent_k = shape[-1]
     n_K = extent_k // 128
@@ -92,7 +91,6 @@ def storage_page16_k(subject: str, bits: int, tok: int, d: int) -> runtime.Stora
 
     A page of keys: 16-byte pieces of the head, token by token.
 
-    Order:  view(tok, d / 16B, 16B).permute(1, 0, 2)
     Source: minimax_m3.layout:33, store D tok b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -138,7 +136,7 @@ def offset_page16_k(tok, d, shape, bits):
     """Return the byte of element (tok, d) of logical shape [..., tok, d] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: minimax_m3.layout:33, store D tok b
+    Source: minimax_m3.layout:33
     """
     extent_tok = shape[-2]
     n_b = 128 // bits  # 16B of elements
@@ -157,7 +155,6 @@ def storage_page16_v(subject: str, bits: int, tok: int, d: int) -> runtime.Stora
 
     A page of values: transposed.
 
-    Order:  view(tok, d).permute(1, 0)
     Source: minimax_m3.layout:39, store d tok
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -198,7 +195,7 @@ def offset_page16_v(tok, d, shape, bits):
     """Return the byte of element (tok, d) of logical shape [..., tok, d] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: minimax_m3.layout:39, store d tok
+    Source: minimax_m3.layout:39
     """
     extent_tok = shape[-2]
     n_tok = extent_tok
@@ -216,7 +213,6 @@ def storage_shuffle_16x16(subject: str, bits: int, row: int, k: int) -> runtime.
     byte.
     aiter counts its `K % 32` in elements of the stored dtype: 64 bytes for bf16, 64 fp4 for packed fp4.
 
-    Order:  view(row / 16, 16, k / 32B, 2, 16B).permute(0, 2, 3, 1, 4)
     Source: aiter.layout:12, store tile R K | lane g r | byte b
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -266,7 +262,7 @@ def offset_shuffle_16x16(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:12, store tile R K | lane g r | byte b
+    Source: aiter.layout:12
     """
     extent_k = shape[-1]
     n_b = 128 // bits  # 16B of elements
@@ -289,7 +285,6 @@ def storage_e8m0_shuffle(subject: str, bits: int, row: int, k: int) -> runtime.S
     e8m0_shuffle = shuffle_scale: e8m0_tiles of the padded tensor, pads 1.0. aiter leaves the pads uninitialised:
     any byte, NaN too.
 
-    Order:  view(row / 32, 2, 16, k / 8, 2, 4).permute(0, 3, 5, 2, 4, 1)
     Source: aiter.layout:135, store tile R K | lane g r | byte kh rh
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -341,7 +336,7 @@ def offset_e8m0_shuffle(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:135, store tile R K | lane g r | byte kh rh
+    Source: aiter.layout:135
     """
     extent_k = shape[-1]
     padded_k = (extent_k + 7) // 8 * 8
@@ -366,7 +361,6 @@ def storage_e8m0_tiles(subject: str, bits: int, row: int, k: int) -> runtime.Sto
     blocks.
     Also shuffle_scale_gemm(arch="gfx950").
 
-    Order:  view(row / 32, 2, 16, k / 8, 2, 4).permute(0, 3, 5, 2, 4, 1)
     Source: aiter.layout:126, store tile R K | lane g r | byte kh rh
     Raises: MonoUnsupported, with every size that is not legal.
     """
@@ -414,7 +408,7 @@ def offset_e8m0_tiles(row, k, shape, bits):
     """Return the byte of element (row, k) of logical shape [..., row, k] in elements;
     for 4-bit elements the byte and the nibble, 0 the low one.
 
-    Source: aiter.layout:126, store tile R K | lane g r | byte kh rh
+    Source: aiter.layout:126
     """
     extent_k = shape[-1]
     n_K = extent_k // 8
@@ -490,8 +484,7 @@ class SparseMoeLayer:
     struct_id: ClassVar[int] = 0x28609D5D68AD4DE9
     field_ids: ClassVar[dict[str, int]] = {
         "g_in": 0x53F8004CCFE1B0CB,
-        "w_qkv": 0xC0E0B0BE19F33ACA,
-        "s_qkv": 0xC0E0B0BE19F33ACA,
+        **dict.fromkeys(("w_qkv", "s_qkv"), 0xC0E0B0BE19F33ACA),
         "g_q": 0x6B4A33FFF1CBADF5,
         "g_k": 0x6B4A33FFF1CBADF5,
         "g_iq": 0x6B4A33FFF1CBADF5,
@@ -500,19 +493,14 @@ class SparseMoeLayer:
         "index_cache": 0xA9D4FD3C8ECB6137,
         "k_scale": 0x4F71424E40B13736,
         "v_scale": 0x4F71424E40B13736,
-        "w_o": 0x041CE3BDE24D70BE,
-        "s_o": 0x041CE3BDE24D70BE,
+        **dict.fromkeys(("w_o", "s_o"), 0x041CE3BDE24D70BE),
         "g_post": 0x53F8004CCFE1B0CB,
         "gate": 0x7008BC3C4D9C38C6,
         "bias": 0x40B4C9C289C9E257,
-        "w13": 0x6C1A544850248B4E,
-        "s13": 0x6C1A544850248B4E,
-        "w2": 0x014797E05A0ED395,
-        "s2": 0x014797E05A0ED395,
-        "sh_w13": 0x7540A534DB1399A0,
-        "sh_s13": 0x7540A534DB1399A0,
-        "sh_w2": 0x690381B82536B7C6,
-        "sh_s2": 0x690381B82536B7C6,
+        **dict.fromkeys(("w13", "s13"), 0x6C1A544850248B4E),
+        **dict.fromkeys(("w2", "s2"), 0x014797E05A0ED395),
+        **dict.fromkeys(("sh_w13", "sh_s13"), 0x7540A534DB1399A0),
+        **dict.fromkeys(("sh_w2", "sh_s2"), 0x690381B82536B7C6),
     }
     segments: ClassVar[dict[str, dict[str, tuple[int, int]]]] = {
         "w_qkv": {
@@ -580,53 +568,45 @@ class SparseMoeLayer:
     )
 
     tensors: ClassVar[dict[str, runtime.TensorInfo]] = {
-        "g_in": runtime.TensorInfo("g_in", "bf16", 16, "row_major", 0x5136F6400C563C02, 0x53F8004CCFE1B0CB),
-        "w_qkv": runtime.TensorInfo("w_qkv", "fp8_e4m3fn", 8, "shuffle_16x16", 0x7BA4F6D7F6141561, 0xC0E0B0BE19F33ACA),
-        "s_qkv": runtime.TensorInfo("s_qkv", "fp32", 32, "row_major", 0x8E928710F3394F6D, 0xC0E0B0BE19F33ACA),
-        "g_q": runtime.TensorInfo("g_q", "bf16", 16, "row_major", 0x9438A36D3551C06F, 0x6B4A33FFF1CBADF5),
-        "g_k": runtime.TensorInfo("g_k", "bf16", 16, "row_major", 0x9438A36D3551C06F, 0x6B4A33FFF1CBADF5),
-        "g_iq": runtime.TensorInfo("g_iq", "bf16", 16, "row_major", 0x9438A36D3551C06F, 0x6B4A33FFF1CBADF5),
-        "g_ik": runtime.TensorInfo("g_ik", "bf16", 16, "row_major", 0x9438A36D3551C06F, 0x6B4A33FFF1CBADF5),
-        "cos_sin": runtime.TensorInfo("cos_sin", "bf16", 16, "row_major", 0x3B006DBA87830B2E, 0xC86AEFF8E2E74EF9),
+        "g_in": runtime.TensorInfo("g_in", "bf16", 16, "row_major", 0x5136F6400C563C02, field_ids["g_in"]),
+        "w_qkv": runtime.TensorInfo("w_qkv", "fp8_e4m3fn", 8, "shuffle_16x16", 0x7BA4F6D7F6141561, field_ids["w_qkv"]),
+        "s_qkv": runtime.TensorInfo("s_qkv", "fp32", 32, "row_major", 0x8E928710F3394F6D, field_ids["s_qkv"]),
+        "g_q": runtime.TensorInfo("g_q", "bf16", 16, "row_major", 0x9438A36D3551C06F, field_ids["g_q"]),
+        "g_k": runtime.TensorInfo("g_k", "bf16", 16, "row_major", 0x9438A36D3551C06F, field_ids["g_k"]),
+        "g_iq": runtime.TensorInfo("g_iq", "bf16", 16, "row_major", 0x9438A36D3551C06F, field_ids["g_iq"]),
+        "g_ik": runtime.TensorInfo("g_ik", "bf16", 16, "row_major", 0x9438A36D3551C06F, field_ids["g_ik"]),
+        "cos_sin": runtime.TensorInfo("cos_sin", "bf16", 16, "row_major", 0x3B006DBA87830B2E, field_ids["cos_sin"]),
         "index_cache": runtime.TensorInfo(
             "index_cache",
             "fp8_e4m3fn",
             8,
             "row_major",
             0x6C51625EF2F91BD1,
-            0xA9D4FD3C8ECB6137,
+            field_ids["index_cache"],
             batch=1,
         ),
-        "k_scale": runtime.TensorInfo("k_scale", "fp32", 32, "row_major", 0x1A63FBCB8BACD230, 0x4F71424E40B13736),
-        "v_scale": runtime.TensorInfo("v_scale", "fp32", 32, "row_major", 0x1A63FBCB8BACD230, 0x4F71424E40B13736),
-        "w_o": runtime.TensorInfo("w_o", "fp8_e4m3fn", 8, "shuffle_16x16", 0x3CF22013235E811B, 0x041CE3BDE24D70BE),
-        "s_o": runtime.TensorInfo("s_o", "fp32", 32, "row_major", 0xF1D9C737E194A6B1, 0x041CE3BDE24D70BE),
-        "g_post": runtime.TensorInfo("g_post", "bf16", 16, "row_major", 0x5136F6400C563C02, 0x53F8004CCFE1B0CB),
-        "gate": runtime.TensorInfo("gate", "bf16", 16, "row_major", 0x10DE4BEBB0C19C91, 0x7008BC3C4D9C38C6),
-        "bias": runtime.TensorInfo("bias", "fp32", 32, "row_major", 0x43C9878339BE157A, 0x40B4C9C289C9E257),
-        "w13": runtime.TensorInfo(
-            "w13",
-            "fp4_e2m1",
-            4,
-            "shuffle_16x16",
-            0xB32977A7DBF59CD0,
-            0x6C1A544850248B4E,
-            batch=1,
-        ),
-        "s13": runtime.TensorInfo("s13", "e8m0", 8, "e8m0_shuffle", 0x4429A3F433586AE2, 0x6C1A544850248B4E, batch=1),
-        "w2": runtime.TensorInfo("w2", "fp4_e2m1", 4, "shuffle_16x16", 0xC994C13EEB1FDD58, 0x014797E05A0ED395, batch=1),
-        "s2": runtime.TensorInfo("s2", "e8m0", 8, "e8m0_shuffle", 0xB0B210A919D017BB, 0x014797E05A0ED395, batch=1),
+        "k_scale": runtime.TensorInfo("k_scale", "fp32", 32, "row_major", 0x1A63FBCB8BACD230, field_ids["k_scale"]),
+        "v_scale": runtime.TensorInfo("v_scale", "fp32", 32, "row_major", 0x1A63FBCB8BACD230, field_ids["v_scale"]),
+        "w_o": runtime.TensorInfo("w_o", "fp8_e4m3fn", 8, "shuffle_16x16", 0x3CF22013235E811B, field_ids["w_o"]),
+        "s_o": runtime.TensorInfo("s_o", "fp32", 32, "row_major", 0xF1D9C737E194A6B1, field_ids["s_o"]),
+        "g_post": runtime.TensorInfo("g_post", "bf16", 16, "row_major", 0x5136F6400C563C02, field_ids["g_post"]),
+        "gate": runtime.TensorInfo("gate", "bf16", 16, "row_major", 0x10DE4BEBB0C19C91, field_ids["gate"]),
+        "bias": runtime.TensorInfo("bias", "fp32", 32, "row_major", 0x43C9878339BE157A, field_ids["bias"]),
+        "w13": runtime.TensorInfo("w13", "fp4_e2m1", 4, "shuffle_16x16", 0xB32977A7DBF59CD0, field_ids["w13"], batch=1),
+        "s13": runtime.TensorInfo("s13", "e8m0", 8, "e8m0_shuffle", 0x4429A3F433586AE2, field_ids["s13"], batch=1),
+        "w2": runtime.TensorInfo("w2", "fp4_e2m1", 4, "shuffle_16x16", 0xC994C13EEB1FDD58, field_ids["w2"], batch=1),
+        "s2": runtime.TensorInfo("s2", "e8m0", 8, "e8m0_shuffle", 0xB0B210A919D017BB, field_ids["s2"], batch=1),
         "sh_w13": runtime.TensorInfo(
             "sh_w13",
             "fp8_e4m3fn",
             8,
             "mxfp8_a_tiles",
             0x639C53E5696BB6D9,
-            0x7540A534DB1399A0,
+            field_ids["sh_w13"],
         ),
-        "sh_s13": runtime.TensorInfo("sh_s13", "e8m0", 8, "e8m0_tiles", 0x4429A3F433586AE2, 0x7540A534DB1399A0),
-        "sh_w2": runtime.TensorInfo("sh_w2", "fp8_e4m3fn", 8, "mxfp8_a_tiles", 0x23FB11DF60D0D1AD, 0x690381B82536B7C6),
-        "sh_s2": runtime.TensorInfo("sh_s2", "e8m0", 8, "e8m0_tiles", 0xB0B210A919D017BB, 0x690381B82536B7C6),
+        "sh_s13": runtime.TensorInfo("sh_s13", "e8m0", 8, "e8m0_tiles", 0x4429A3F433586AE2, field_ids["sh_s13"]),
+        "sh_w2": runtime.TensorInfo("sh_w2", "fp8_e4m3fn", 8, "mxfp8_a_tiles", 0x23FB11DF60D0D1AD, field_ids["sh_w2"]),
+        "sh_s2": runtime.TensorInfo("sh_s2", "e8m0", 8, "e8m0_tiles", 0xB0B210A919D017BB, field_ids["sh_s2"]),
     }
 
     E: int
@@ -1233,8 +1213,7 @@ class CpSparseMoeLayer:
     struct_id: ClassVar[int] = 0x2B22007101DADCED
     field_ids: ClassVar[dict[str, int]] = {
         **SparseMoeLayer.field_ids,
-        "w_qkv": 0xD48F679FACBFC90C,
-        "s_qkv": 0xD48F679FACBFC90C,
+        **dict.fromkeys(("w_qkv", "s_qkv"), 0xD48F679FACBFC90C),
     }
     segments: ClassVar[dict[str, dict[str, tuple[int, int]]]] = {
         **SparseMoeLayer.segments,
@@ -1300,8 +1279,8 @@ class CpSparseMoeLayer:
 
     tensors: ClassVar[dict[str, runtime.TensorInfo]] = {
         **SparseMoeLayer.tensors,
-        "w_qkv": runtime.TensorInfo("w_qkv", "fp8_e4m3fn", 8, "shuffle_16x16", 0xF81E00F6F01FE649, 0xD48F679FACBFC90C),
-        "s_qkv": runtime.TensorInfo("s_qkv", "fp32", 32, "row_major", 0x74EADD9CC8509999, 0xD48F679FACBFC90C),
+        "w_qkv": runtime.TensorInfo("w_qkv", "fp8_e4m3fn", 8, "shuffle_16x16", 0xF81E00F6F01FE649, field_ids["w_qkv"]),
+        "s_qkv": runtime.TensorInfo("s_qkv", "fp32", 32, "row_major", 0x74EADD9CC8509999, field_ids["s_qkv"]),
     }
 
     E: int

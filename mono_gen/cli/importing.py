@@ -146,7 +146,8 @@ def _said(found: Imported) -> str:
     ]
     if found.is_identity:
         lines.append("this is row_major, torch's own order: a field needs no layout of its own for it")
-    lines += _equal_lines(found)
+    else:
+        lines += _equal_lines(found)
     lines += [f"note: {note}" for note in found.notes]
     return "".join(f"{line}\n" for line in lines)
 

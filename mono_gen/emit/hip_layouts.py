@@ -121,7 +121,7 @@ def layout_view(plan: LayoutPlan) -> LayoutView:
         sizes=_sizes(layout),
         strides=_strides(layout),
         steps=(*_steps(layout), *_axes(layout)),
-        store=comment([f"{model.store_place}  {plan.store_text}", *_feeds(model)], INDENT),
+        store=comment([f"Digits in the order of {model.store_place}.", *_feeds(model)], INDENT),
         digits=function(
             "auto",
             "digits",

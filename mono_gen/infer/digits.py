@@ -7,7 +7,7 @@ from math import prod
 
 import torch
 
-from mono_gen.infer.errors import NotALayout, Shape, at_text
+from mono_gen.infer.errors import NotOneLayout, Shape, at_text
 from mono_gen.infer.probe import Probe
 from mono_gen.infer.trace import FILL, UNDEFINED, Trace
 
@@ -71,10 +71,10 @@ def placed(probe: Probe, traced: Trace, width: int) -> Placed | None:
 def axis_digits(probe: Probe, found: Placed, shape: Shape) -> tuple[tuple[Digit, ...], ...]:
     """Return the digits of each axis, slowest first, coalesced, one at least; where nothing is padded.
 
-    Raises: NotALayout, with an element that no digits explain.
+    Raises: NotOneLayout, with an element that no digits explain.
     """
     if found.span != prod(found.extents):
-        raise NotALayout(
+        raise NotOneLayout(
             f"on {probe.tensor_text(shape)} the output has {found.span * found.width // 8} bytes, the source "
             f"{prod(found.extents) * found.width // 8}, and no padding of an axis to a multiple makes that"
         )
@@ -85,7 +85,7 @@ def axis_digits(probe: Probe, found: Placed, shape: Shape) -> tuple[tuple[Digit,
     inside = 1
     for digit in sorted((d for axis in digits for d in axis), key=lambda d: d.stride):
         if digit.stride != inside:
-            raise NotALayout(
+            raise NotOneLayout(
                 f"on {probe.tensor_text(shape)} the digits of the axes leave gaps: one has stride {digit.stride} where "
                 f"the faster ones fill {inside}"
             )
@@ -99,21 +99,21 @@ def _along(grid: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def _check_sum(probe: Probe, found: Placed, grid: torch.Tensor, steps: list[torch.Tensor], shape: Shape) -> None:
-    """Raise NotALayout unless every place is the sum of the places along the axes, and the first element is at 0."""
+    """Raise NotOneLayout unless every place is the sum of the places along the axes, and the first element is at 0."""
     total = torch.zeros((1,) * grid.dim(), dtype=torch.int64)
     for axis, step in enumerate(steps):
         total = total + step.view([-1 if i == axis else 1 for i in range(grid.dim())])
     first = int(grid.flatten()[0])
     where = f"on {probe.tensor_text(shape)}, element"
     if first != 0:
-        raise NotALayout(
+        raise NotOneLayout(
             f"{where} {at_text((0,) * grid.dim())} is at byte {first * found.width // 8}, and a layout has it at byte 0"
         )
     wrong = (total != grid).nonzero()
     if len(wrong):
         at = tuple(int(c) for c in wrong[0])
         here, said = (int(places[at]) * found.width // 8 for places in (grid, total))
-        raise NotALayout(
+        raise NotOneLayout(
             f"{where} {at_text(at)} is at byte {here}, where its coordinates one by one would put it at {said}: "
             "an XOR, a table, or another order in part of the tensor"
         )
@@ -136,7 +136,7 @@ def _digits_of(probe: Probe, steps: list[int], axis: int, shape: Shape, found: P
             said += value * digit.stride
         if said != place or rest or inside != len(steps):
             at = at_text(tuple(c if i == axis else 0 for i in range(len(found.extents))))
-            raise NotALayout(
+            raise NotOneLayout(
                 f"on {probe.tensor_text(shape)}, element {at} is at byte {place * found.width // 8}, and no digits of "
                 f"fixed sizes make axis {axis} lie like that"
             )

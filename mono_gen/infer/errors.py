@@ -10,7 +10,7 @@ class NotALayout(Exception):
 
 
 class NotOneLayout(NotALayout):
-    """A layout at each shape, and not the same one at all of them."""
+    """Not one layout for all shapes that were run, but perhaps for larger multiples: no digits, or others at each."""
 
 
 class CannotRun(Exception):

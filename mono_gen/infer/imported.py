@@ -68,7 +68,7 @@ def import_layout(target: Target, dtypes: Sequence[torch.dtype], shapes: Sequenc
     torch.set_num_threads(1)  # thousands of small operations: on a busy machine each would wait for its threads
     try:
         return _import(target, probes, shapes, names, "")
-    except NotALayout as fault:
+    except NotOneLayout as fault:
         note = f"legal for multiples of {shape_text(shapes[0])} alone: other shapes have another order, or none"
         try:
             return _import(target, probes, shapes, names, note)

@@ -28,16 +28,17 @@ class Equal:
     file: str
     name: str
     differences: tuple[str, ...]
+    is_padded_otherwise: bool
 
 
 def equals(model: LayoutModel, widths: Sequence[int]) -> tuple[Equal, ...]:
     """Return the library's layouts that put every element where this one does, those without a difference first."""
     found = [
-        Equal(file, other.name, _differences(model, other, widths))
+        Equal(file, other.name, _differences(model, other, widths), _pads(model, widths[0]) != _pads(other, widths[0]))
         for file, other in _library()
         if _is_same_map(model, other, widths)
     ]
-    return tuple(sorted(found, key=lambda e: (len(e.differences), e.name != model.name)))
+    return tuple(sorted(found, key=lambda e: (len(e.differences), e.is_padded_otherwise, e.name != model.name)))
 
 
 @cache

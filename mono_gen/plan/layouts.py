@@ -37,6 +37,8 @@ from mono_gen.terms import (
 
 MOST_TILES = 130
 """How far extents are tried for samples."""
+INSIDE = ((63, 36, 73), (22, 69, 52))
+"""Where samples lie inside, in percent of the extents of axes: found by trial to tell the digits of layouts apart."""
 
 
 def plan_layout(model: LayoutModel) -> LayoutPlan:
@@ -266,30 +268,18 @@ def sample_points(layout: Layout, bits: int) -> tuple[Sample, ...]:
     return tuple(sample(layout, bits, point) for point in telling_points(layout))
 
 
-def telling_points(layout: Layout) -> tuple[tuple[int, ...], ...]:
+def telling_points(layout: Layout, inside: int = len(INSIDE)) -> tuple[tuple[int, ...], ...]:
     """Return coordinates at which a wrong formula shows, each once; three where there are so many elements.
 
-    The first element of the second tile; one whose digits tell each other apart; the last. They are few: where a digit
-    moves in the spec, all of them that it moves change in the header.
+    The first element of the second tile; some inside; the last. They are few: a digit that moves changes most of them.
     """
     axes = range(len(layout.extents))
     last = tuple(n - 1 for n in layout.extents)
     second = tuple(max((d.weight for d in layout.digits if d.axis == i and d.size > 1), default=0) for i in axes)
+    spread = (tuple(n * p[i % len(p)] // 100 for i, n in enumerate(layout.extents)) for p in INSIDE[:inside])
+    points = tuple(dict.fromkeys(tuple(map(min, point, last)) for point in (second, *spread, last)))
     ends = (tuple(c if i == axis else 0 for i, c in enumerate(last)) for axis in axes)
-    wanted = (second, _told_apart(layout), last)
-    points = tuple(dict.fromkeys(tuple(map(min, point, last)) for point in wanted))
     return points if len(points) >= 3 else tuple(dict.fromkeys((*points, *ends, tuple(0 for _ in axes))))
-
-
-def _told_apart(layout: Layout) -> tuple[int, ...]:
-    """Return coordinates whose digits are two thirds of their sizes, those of equal size one apart."""
-    coordinates = [0] * len(layout.extents)
-    met: dict[int, int] = {}
-    for digit in sorted(layout.digits, key=lambda d: (d.axis, -d.weight)):
-        nth = met.setdefault(digit.size, 0)
-        met[digit.size] += 1
-        coordinates[digit.axis] += (2 * digit.size // 3 - nth) % digit.size * digit.weight
-    return tuple(coordinates)
 
 
 def sample(layout: Layout, bits: int, coordinates: tuple[int, ...]) -> Sample:

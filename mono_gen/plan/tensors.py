@@ -97,7 +97,7 @@ def _samples(model: TensorModel, strides: tuple[int, ...]) -> tuple[Sample, ...]
         last = tuple(n - 1 for n in model.bound.extents[1:])
         wanted: tuple[tuple[int, ...], ...] = ((1, *(0 for _ in last)), (2, *(min(1, n) for n in last)), (3, *last))
     else:
-        wanted = telling_points(model.bound)
+        wanted = telling_points(model.bound, inside=1)
     points = []
     for number, inner in enumerate(wanted):
         is_last = number == len(wanted) - 1

@@ -42,7 +42,7 @@ MONO_DEVICE void put_mxfp8(Byte* row, Byte* scales, int block, int eight, const 
 }
 
 MONO_DEVICE int tile_token(int t) { return t; }
-MONO_DEVICE int tile_place(int r, int t) { return 16 * r + t; }
+MONO_DEVICE int tile_place(int r, int t) { return 16 * t + r; }
 
 // The waves' 16-lane parts of a row meet here.
 MONO_DEVICE void store_tile(const Tile& tile, float* part) {

@@ -40,7 +40,7 @@ struct Tile {
 };
 
 MONO_DEVICE int tile_token(int i) { return 8 * (i / 4) + 2 * (lane_index() % 4) + i % 2; }
-MONO_DEVICE int tile_place(int r, int t) { return 16 * r + t; }
+MONO_DEVICE int tile_place(int r, int t) { return 16 * t + r; }
 
 MONO_DEVICE void store_tile(const Tile& tile, float* part) {
     for (int i = 0; i < 8; ++i) part[tile_place(lane_index() / 4 + 8 * (i % 4 / 2), tile_token(i))] = tile.d[i];
@@ -96,24 +96,6 @@ MONO_DEVICE void multiply_add(float* d, unsigned a0, unsigned a1, unsigned a2, u
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
-
-// What gives spread words their size: 2 ** power and a scale, in one step unless some lane's product is outside bf16.
-struct Factor {
-    unsigned first, second;
-    bool is_split;  // the same in all lanes
-
-    MONO_DEVICE Factor(unsigned code, int power) {
-        const unsigned sum = code + static_cast<unsigned>(power);
-        is_split = __any_sync(0xFFFFFFFFu, code == 0u || sum > 254u);
-        first = is_split ? both(power) : sum * 0x00800080u;
-        second = both_of_e8m0(code);
-    }
-
-    MONO_DEVICE unsigned operator()(unsigned pair) const {
-        const unsigned once = times(pair, first);
-        return is_split ? times(once, second) : once;
-    }
-};
 
 // The lane's token of the first or second eight; a column whose token takes no part repeats one that does.
 template <class Rows>
@@ -200,26 +182,69 @@ struct MxChunk {
     }
 };
 
-template <Elements kElements, int kSelect, int kCount>
-MONO_DEVICE void multiply_mx(Tile& tile, const Quad (&w)[kCount], const unsigned (&scale)[kScales<kElements>],
-                             const MxChunk<kElements>& x) {
-    constexpr bool kIsFp8 = kElements == Elements::fp8;
+// What gives a row's spread words their size: 2 ** power and its scale at once, or 2 ** power and then the scale, where
+// the first is outside bf16.
+struct Factor {
+    unsigned at_once, first, second;
+    bool is_outside;
+
+    MONO_DEVICE Factor(unsigned code, int power)
+        : at_once((code + static_cast<unsigned>(power)) * 0x00800080u), first(both(power)), second(both_of_e8m0(code)),
+          is_outside(code == 0u || code + static_cast<unsigned>(power) > 254u) {}
+
+    template <bool kAtOnce>
+    MONO_DEVICE unsigned of(unsigned pair) const {
+        return kAtOnce ? times(pair, at_once) : times(times(pair, first), second);
+    }
+};
+
+// Eight k of two rows with the token's.
+template <bool kAtOnce>
+MONO_DEVICE void multiply_eight(float* d, const unsigned (&u)[4], const unsigned (&l)[4], const Factor& of_upper,
+                                const Factor& of_lower, const Quad& x) {
     MONO_UNROLL
-    for (int i = 0; i < 4; ++i) {  // eight k at a time
-        const int h = kIsFp8 ? i / 2 : 0;
-        const Factor of_upper(scale[2 * h] >> 8 * kSelect & 0xFFu, kIsFp8 ? kFp8Power : kFp4Power);
-        const Factor of_lower(scale[2 * h + 1] >> 8 * kSelect & 0xFFu, kIsFp8 ? kFp8Power : kFp4Power);
+    for (int i = 0; i < 4; i += 2) {
+        multiply_add(d, of_upper.of<kAtOnce>(u[i]), of_lower.of<kAtOnce>(l[i]), of_upper.of<kAtOnce>(u[i + 1]),
+                     of_lower.of<kAtOnce>(l[i + 1]), x.w[i], x.w[i + 1]);
+    }
+}
+
+template <bool kAtOnce, Elements kElements, int kCount>
+MONO_DEVICE void multiply_scaled(float* d, const Quad (&w)[kCount], const Factor* factors, const MxChunk<kElements>& x) {
+    MONO_UNROLL
+    for (int i = 0; i < 4; ++i) {
         unsigned u[4], l[4];
-        if constexpr (kIsFp8) {
-            spread_eight(w[2 * h].w[2 * (i % 2)], w[2 * h].w[2 * (i % 2) + 1], u);
-            spread_eight(w[2 * h + 1].w[2 * (i % 2)], w[2 * h + 1].w[2 * (i % 2) + 1], l);
+        if constexpr (kElements == Elements::fp8) {
+            const int h = i / 2, at = 2 * (i % 2);
+            spread_eight(w[2 * h].w[at], w[2 * h].w[at + 1], u);
+            spread_eight(w[2 * h + 1].w[at], w[2 * h + 1].w[at + 1], l);
+            multiply_eight<kAtOnce>(d, u, l, factors[2 * h], factors[2 * h + 1], x.x[i]);
         } else {
             spread_eight(w[0].w[i], u);
             spread_eight(w[1].w[i], l);
+            multiply_eight<kAtOnce>(d, u, l, factors[0], factors[1], x.x[i]);
         }
-        float* d = tile.d + 4 * x.eight;
-        multiply_add(d, of_upper(u[0]), of_lower(l[0]), of_upper(u[1]), of_lower(l[1]), x.x[i].w[0], x.x[i].w[1]);
-        multiply_add(d, of_upper(u[2]), of_lower(l[2]), of_upper(u[3]), of_lower(l[3]), x.x[i].w[2], x.x[i].w[3]);
+    }
+}
+
+template <Elements kElements, int kSelect, int kCount>
+MONO_DEVICE void multiply_mx(Tile& tile, const Quad (&w)[kCount], const unsigned (&scale)[kScales<kElements>],
+                             const MxChunk<kElements>& x) {
+    constexpr int kPower = kElements == Elements::fp8 ? kFp8Power : kFp4Power;
+    float* d = tile.d + 4 * x.eight;
+    if constexpr (kElements == Elements::fp8) {
+        const Factor factors[4] = {{scale[0] >> 8 * kSelect & 0xFFu, kPower}, {scale[1] >> 8 * kSelect & 0xFFu, kPower},
+                                   {scale[2] >> 8 * kSelect & 0xFFu, kPower}, {scale[3] >> 8 * kSelect & 0xFFu, kPower}};
+        const bool is_outside =
+            factors[0].is_outside || factors[1].is_outside || factors[2].is_outside || factors[3].is_outside;
+        if (__any_sync(0xFFFFFFFFu, is_outside)) return multiply_scaled<false>(d, w, factors, x);
+        multiply_scaled<true>(d, w, factors, x);
+    } else {
+        const Factor factors[2] = {{scale[0] >> 8 * kSelect & 0xFFu, kPower}, {scale[1] >> 8 * kSelect & 0xFFu, kPower}};
+        if (__any_sync(0xFFFFFFFFu, factors[0].is_outside || factors[1].is_outside)) {
+            return multiply_scaled<false>(d, w, factors, x);
+        }
+        multiply_scaled<true>(d, w, factors, x);
     }
 }
 

@@ -16,6 +16,7 @@ struct StageArea {
     unsigned words[kWords > 0 ? kWords : 1][kThreads];
 };
 
+// All of it is volatile, which keeps its order, and touches no other memory: loads of activations pass a wait.
 template <int kQuads, int kWords>
 struct Staged {
     StageArea<kQuads, kWords>& area;
@@ -24,20 +25,32 @@ struct Staged {
 
     MONO_DEVICE void start_quad(int i, const Byte* base, int lane) {
         const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(&area.quads[i][wave::thread()]));
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(base + lane) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(base + lane));
     }
     MONO_DEVICE void start_word(int i, const Byte* base, int lane) {
         const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(&area.words[i][wave::thread()]));
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(base + lane) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(base + lane));
     }
-    MONO_DEVICE Quad quad(int i) const { return area.quads[i][wave::thread()]; }
-    MONO_DEVICE unsigned word(int i) const { return area.words[i][wave::thread()]; }
+    MONO_DEVICE Quad quad(int i) const {
+        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(&area.quads[i][wave::thread()]));
+        Quad q;
+        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(q.w[0]), "=r"(q.w[1]), "=r"(q.w[2]), "=r"(q.w[3])
+                     : "r"(from));
+        return q;
+    }
+    MONO_DEVICE unsigned word(int i) const {
+        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(&area.words[i][wave::thread()]));
+        unsigned w;
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w) : "r"(from));
+        return w;
+    }
 
     // Ends a group of starts, and waits for all groups but the last `kLeft`.
-    MONO_DEVICE static void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+    MONO_DEVICE static void end_group() { asm volatile("cp.async.commit_group;"); }
     template <int kLeft>
     MONO_DEVICE static void wait() {
-        asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+        asm volatile("cp.async.wait_group %0;" ::"n"(kLeft));
     }
     // Waits for group `i` of `count` that were all started; both are known in an unrolled loop.
     MONO_DEVICE static void wait_for(int i, int count) {

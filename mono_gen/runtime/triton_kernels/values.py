@@ -121,9 +121,9 @@ def largest_products(words, exponents):
 
 @triton.jit
 def quotient(c, up, down):
-    """Return c / -down, correctly rounded, where up is the correctly rounded -1 / down.
+    """Return c / -down, correctly rounded, where up is the correctly rounded 1 / -down.
 
-    Law: tests/runtime/test_quotients.py::test_every_quotient: every significand that a product and a scale may have.
+    Law: tests/runtime/test_gpu_plans.py::test_every_quotient: every significand that a product and a scale may have.
     """
     q = c * up
     return tl.fma(tl.fma(q, down, c), up, q)
@@ -137,7 +137,7 @@ def quantized_fast(words, exponents, scale, PTX: tl.constexpr, FNUZ: tl.constexp
     fp8. Elsewhere the limits keep infinities out: 2^30 is past what a quotient up to 448 has.
     """
     LIMIT: tl.constexpr = 1073741824.0
-    up = tl.minimum(power(exponents) * tl.div_rn(scale * 0 + 1.0, scale)[:, None], LIMIT)[:, :, None]
+    up = tl.minimum(power(exponents) * tl.div_rn(1.0, scale)[:, None], LIMIT)[:, :, None]
     down = -tl.minimum(power(254 - exponents) * scale[:, None], LIMIT)[:, :, None]
     a, b, c, d = decoded_words(words, PTX)
     return encoded_words(
@@ -160,8 +160,8 @@ def divided(c, powers, scale):
 @triton.jit
 def quantized_slow(words, exponents, scale, FNUZ: tl.constexpr):
     """Return words of the fp8 codes of products over a scale a row, whatever the scale."""
-    powers = power(exponents)[:, :, None] + words * 0.0
-    scales = scale[:, None, None] + words * 0.0
+    powers = power(exponents)[:, :, None]
+    scales = scale[:, None, None]
     a, b, c, d = decoded_words(words, False)
     return encoded_words(
         divided(a, powers, scales),
@@ -178,10 +178,7 @@ def quantized_slow(words, exponents, scale, FNUZ: tl.constexpr):
 def quantized(words, exponents, scale, FAST: tl.constexpr, PTX: tl.constexpr, FNUZ: tl.constexpr):
     """Return words of the fp8 codes of products over a scale a row."""
     if FAST:
-        if tl.min(scale, axis=0) >= 8.077935669463161e-28:  # 2^-90
-            result = quantized_fast(words, exponents, scale, PTX, FNUZ)
-        else:
-            result = quantized_slow(words, exponents, scale, FNUZ)
+        result = quantized_fast(words, exponents, scale, PTX, FNUZ)
     else:
         result = quantized_slow(words, exponents, scale, FNUZ)
     return result
@@ -305,6 +302,7 @@ def mxfp8_to_ptpc(
     tl.store(lost, 1, mask=tl.max(largest, axis=0) >= 0x7F800000)
     scale = largest.to(tl.float32, bitcast=True) * reciprocal
     scale = tl.where(scale == 0, 1.0, scale)
+    tl.store(lost + 1, 1, mask=tl.min(scale, axis=0) < 8.077935669463161e-28)  # 2^-90: past what is fast
     tl.store(scales + row, scale, mask=row < rows)
     if CHUNKS > 0:
         for chunk in tl.static_range(CHUNKS):
