@@ -28,10 +28,12 @@ struct GateFold {
     static MONO_HD constexpr int lane(int l) { return 2 * (l * 8); }
 };
 struct UpFold {
+    static constexpr int kStep = 1024, kStepChunks = 1;
     static MONO_HD constexpr int uniform(int rg, int kc) { return (rg * 96 + 2 * kc) * 512; }
     static MONO_HD constexpr int lane(int l) { return 16 * l; }
 };
 struct DownFold {
+    static constexpr int kStep = 1024, kStepChunks = 1;
     static MONO_HD constexpr int uniform(int rg, int kc) { return (rg * 12 + 2 * kc) * 512; }
     static MONO_HD constexpr int lane(int l) { return 16 * l; }
 };
@@ -39,6 +41,7 @@ struct DownFold {
 template <int kc2>
 struct HandScales {
     static constexpr int kSelectRows = 2, kSelectChunks = 2;
+    static constexpr int kStep = 256, kStepChunks = 2;
     static MONO_HD constexpr int dword(int rg, int kc) { return (rg / 2 * kc2 + kc / 2) * 256; }
     static MONO_HD constexpr int lane(int l) { return 4 * l; }
     static MONO_HD constexpr int select(int rg, int kc) { return 2 * (kc % 2) + rg % 2; }
@@ -51,6 +54,7 @@ using SharedDownScaleFold = HandScales<3>;
 // chunks: of 128 k. Half of a lane's 32 bytes: c counts 64-k halves.
 template <int chunks>
 struct HandTiles {
+    static constexpr int kStep = 2048, kStepChunks = 2;
     static MONO_HD constexpr int uniform(int rg, int c) { return (rg * chunks + c / 2) * 2048 + c % 2 * 16; }
     static MONO_HD constexpr int lane(int l) { return 32 * l; }
 };

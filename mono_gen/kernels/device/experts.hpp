@@ -60,22 +60,31 @@ struct Mx {
         return 0;
     }
 
-    // Pieces `first` on of a stage: the lane's of 16 rows and 128 k.
+    // Where 16 rows and 128 k begin, and their scales: of two 16-row groups and two chunks. `more` chunks on are known when
+    // it is compiled: a step each.
+    static MONO_DEVICE const Byte* tile(const Byte* weights, int rg, int chunk, int more = 0) {
+        static_assert(Fold::kStepChunks == kHalves, "a step is 128 k");
+        return weights + Fold::uniform(rg, kHalves * chunk) + more * Fold::kStep;
+    }
+    static MONO_DEVICE const Byte* scale_tile(const Byte* scales, int rg, int chunk, int more = 0) {
+        return scales + ScaleFold::dword(rg, chunk) + more / ScaleFold::kStepChunks * ScaleFold::kStep;
+    }
+
+    // Pieces `first` on of a stage: the lane's of a tile.
     template <class Stage>
-    static MONO_DEVICE void start(Stage& stage, int first, const Byte* weights, int rg, int chunk) {
+    static MONO_DEVICE void start(Stage& stage, int first, const Byte* tile) {
         MONO_UNROLL
         for (int i = 0; i < kCount; ++i) {
-            const Byte* tile = weights + Fold::uniform(rg, kHalves * chunk + i / kPieces);
-            stage.start_quad(first + i, tile, Fold::lane(piece_lane(i % kPieces)));
+            stage.start_quad(first + i, tile + Fold::uniform(0, i / kPieces), Fold::lane(piece_lane(i % kPieces)));
         }
     }
 
-    // Dwords `first` on: scales of two 16-row groups and two chunks.
+    // Dwords `first` on.
     template <class Stage>
-    static MONO_DEVICE void start_scales(Stage& stage, int first, const Byte* scales, int rg, int chunk) {
+    static MONO_DEVICE void start_scales(Stage& stage, int first, const Byte* tile) {
         MONO_UNROLL
         for (int i = 0; i < kScales<kType>; ++i) {
-            stage.start_word(first + i, scales + ScaleFold::dword(rg, chunk), ScaleFold::lane(scale_lane<kType>(i)));
+            stage.start_word(first + i, tile, ScaleFold::lane(scale_lane<kType>(i)));
         }
     }
 
@@ -120,7 +129,9 @@ struct UpPair {
     }
     static constexpr MONO_DEVICE int word(int slot, int part) { return slot * kWords + part * kScales<M::kElements>; }
 
-    static MONO_DEVICE void start(Stage& stage, int slot, const Byte* weights, const Byte* scales, int half, int chunk) {
+    // Pair `more` / 2 of those from chunk `first` on.
+    static MONO_DEVICE void start(Stage& stage, int slot, const Byte* weights, const Byte* scales, int half, int first,
+                                  int more) {
         constexpr int kUp = static_cast<int>(M::W::kBegin_up / 16);
         static_assert(M::W::kBegin_up % 32 == 0 && M::W::kBegin_gate == 0, "up_gate: a scale dword's rows are gate or up");
         MONO_UNROLL
@@ -129,9 +140,11 @@ struct UpPair {
             MONO_UNROLL
             for (int h = 0; h < kHalvesOfGroup; ++h) {
                 MONO_UNROLL
-                for (int c = 0; c < 2; ++c) M::start(stage, quad(slot, part, h, c), weights, rg + half + h, chunk + c);
+                for (int c = 0; c < 2; ++c) {
+                    M::start(stage, quad(slot, part, h, c), M::tile(weights, rg + half + h, first, more + c));
+                }
             }
-            M::start_scales(stage, word(slot, part), scales, rg, chunk);
+            M::start_scales(stage, word(slot, part), M::scale_tile(scales, rg, first, more));
         }
         stage.end_group();
     }
@@ -189,7 +202,7 @@ MONO_DEVICE void up_gate(UpShared<M>& lds, const Arguments& args, const Byte* we
 
     typename Pair::Stage stage(lds.stage);
     MONO_UNROLL
-    for (int p = 0; p < Pair::kAhead; ++p) Pair::start(stage, p, weights, scales, half, first + 2 * p);
+    for (int p = 0; p < Pair::kAhead; ++p) Pair::start(stage, p, weights, scales, half, first, 2 * p);
     wave::wait_for_inputs();
 
     const TokenRows rows = {static_cast<const Byte*>(args.x8), kActivationBytes * kHidden,
@@ -200,7 +213,7 @@ MONO_DEVICE void up_gate(UpShared<M>& lds, const Arguments& args, const Byte* we
         stage.template wait<Pair::kAhead - 1>();
         Pair::multiply(tiles, stage, p % Pair::kAhead, half, rows, first + 2 * p);
         if (p + Pair::kAhead < kChunkPairs) {
-            Pair::start(stage, p % Pair::kAhead, weights, scales, half, first + 2 * (p + Pair::kAhead));
+            Pair::start(stage, p % Pair::kAhead, weights, scales, half, first, 2 * (p + Pair::kAhead));
         } else {
             stage.end_group();  // empty: the waits count groups
         }
@@ -296,8 +309,8 @@ MONO_DEVICE void down(DownShared<M>& lds, const Arguments& args, const void* wei
     const auto start = [&](int slot, int unit) {
         if (unit < units) {
             const int expert = wave::uniform(lds.routes.expert[unit / kDownChunks]), chunk = unit % kDownChunks;
-            M::start(stage, slot * M::kCount, at(weights, M::weight_base(expert)), rg, chunk);
-            M::start_scales(stage, slot * kWords, at(scales, M::scale_base(expert)), rg, chunk);
+            M::start(stage, slot * M::kCount, M::tile(at(weights, M::weight_base(expert)), rg, chunk));
+            M::start_scales(stage, slot * kWords, M::scale_tile(at(scales, M::scale_base(expert)), rg, chunk));
         }
         stage.end_group();
     };

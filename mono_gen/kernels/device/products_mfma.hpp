@@ -10,6 +10,7 @@ using wave::Elements;
 
 constexpr int kGroup = 64;
 constexpr int kPartsOfGroup = 1;
+constexpr int kEights = 1;
 constexpr int kPieces = 1;
 template <Elements kElements>
 constexpr int kScales = 1;
@@ -129,8 +130,6 @@ MONO_DEVICE void multiply_fp8_pair(Tile& tile, const Quad (&w0)[kPieces], const 
     read_column(rows, k, b);
     wave::mfma_scale_f32_16x16x128_f8f6f4<Elements::fp8, Elements::fp8, 0, 0>(a, b, tile.d, kOne, kOne);
 }
-
-constexpr int kEights = 1;
 
 // 128 k of the lane's token, and the scale of its block g.
 template <Elements kElements>
