@@ -531,7 +531,7 @@ struct shuffle_16x16 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x0d15a5263770c4aeULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_16x16;  // of the tensors that derive from it
+    using layout = shuffle_16x16;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16: elements of 4, 8, 16, 32, 64 bits");
@@ -547,14 +547,12 @@ struct shuffle_16x16 {
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_g = 2;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * kSize_b * 32;
     static constexpr offset_t kStride_r = kSize_b;
     static constexpr offset_t kStride_K = kSize_b * 32;
     static constexpr offset_t kStride_g = kSize_b * 16;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -599,7 +597,7 @@ struct shuffle_32x16 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x68a77b0f0bec3291ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_32x16;  // of the tensors that derive from it
+    using layout = shuffle_32x16;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_32x16: elements of 4, 8, 16, 32, 64 bits");
@@ -615,14 +613,12 @@ struct shuffle_32x16 {
     static constexpr offset_t kSize_r = 32;
     static constexpr offset_t kSize_g = 2;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * kSize_b * 64;
     static constexpr offset_t kStride_r = kSize_b;
     static constexpr offset_t kStride_K = kSize_b * 64;
     static constexpr offset_t kStride_g = kSize_b * 32;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -668,7 +664,7 @@ struct shuffle_16x16_int4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x4614ad186b5a2473ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_16x16_int4;  // of the tensors that derive from it
+    using layout = shuffle_16x16_int4;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16_int4: elements of 4, 8, 16, 32, 64 bits");
@@ -682,13 +678,11 @@ struct shuffle_16x16_int4 {
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_b = 32;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 512;
     static constexpr offset_t kStride_r = 32;
     static constexpr offset_t kStride_K = 512;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -735,7 +729,7 @@ struct shuffle_16x16_pad_k128 {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x6b0312999cc86858ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_16x16_pad_k128;  // of the tensors that derive from it
+    using layout = shuffle_16x16_pad_k128;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16_pad_k128: elements of 4, 8, 16, 32, 64 bits");
@@ -751,14 +745,12 @@ struct shuffle_16x16_pad_k128 {
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_g = 2;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * kSize_b * 32;
     static constexpr offset_t kStride_r = kSize_b;
     static constexpr offset_t kStride_K = kSize_b * 32;
     static constexpr offset_t kStride_g = kSize_b * 16;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -806,7 +798,7 @@ struct shuffle_16x16_gate_up {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x933adfad55fbd49dULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_16x16_gate_up;  // of the tensors that derive from it
+    using layout = shuffle_16x16_gate_up;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16_gate_up: elements of 4, 8, 16, 32, 64 bits");
@@ -822,15 +814,13 @@ struct shuffle_16x16_gate_up {
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_g = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_gu = kSize_K * kSize_b * 64;
     static constexpr offset_t kStride_I = kSize_K * kSize_b * 128;
     static constexpr offset_t kStride_r = kSize_b;
     static constexpr offset_t kStride_K = kSize_b * 64;
     static constexpr offset_t kStride_g = kSize_b * 16;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_gu = detail::bytes<offset_t, kStride_gu, kBits>();
     static constexpr auto kStep_I = detail::bytes<offset_t, kStride_I, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
@@ -848,7 +838,7 @@ struct shuffle_16x16_gate_up {
     // Digits in the order of aiter.layout:54.
     static MONO_HD constexpr auto digits(offset_t I, offset_t gu, offset_t K, offset_t g, offset_t r, offset_t b) {
         return detail::place<kBits>(gu * kStride_gu + I * kStride_I + r * kStride_r + K * kStride_K + g * kStride_g +
-                b);
+                                    b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16 % kSize_I, row / (kSize_I * 16), k / (4 * kSize_b), k / kSize_b % 4, row % 16, k %
@@ -881,7 +871,7 @@ struct shuffle_weight_NK_16x64 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x0fc38bcd75f003ebULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_weight_NK_16x64;  // of the tensors that derive from it
+    using layout = shuffle_weight_NK_16x64;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_weight_NK_16x64: elements of 4, 8, 16, 32, 64 bits");
@@ -896,14 +886,12 @@ struct shuffle_weight_NK_16x64 {
     static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_b = 16;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 1024;
     static constexpr offset_t kStride_r = 16;
     static constexpr offset_t kStride_K = 1024;
     static constexpr offset_t kStride_g = 256;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -948,7 +936,7 @@ struct shuffle_weight_NK_16x32 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x6ef0f255c1002983ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_weight_NK_16x32;  // of the tensors that derive from it
+    using layout = shuffle_weight_NK_16x32;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_weight_NK_16x32: elements of 4, 8, 16, 32, 64 bits");
@@ -963,14 +951,12 @@ struct shuffle_weight_NK_16x32 {
     static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_b = 8;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 512;
     static constexpr offset_t kStride_r = 8;
     static constexpr offset_t kStride_K = 512;
     static constexpr offset_t kStride_g = 128;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -1016,7 +1002,7 @@ struct shuffle_weight_gfx1250_3d {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xd2422f50763653a9ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_weight_gfx1250_3d;  // of the tensors that derive from it
+    using layout = shuffle_weight_gfx1250_3d;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_weight_gfx1250_3d: elements of 4, 8, 16, 32, 64 bits");
@@ -1031,14 +1017,12 @@ struct shuffle_weight_gfx1250_3d {
     static constexpr offset_t kSize_b = 16;
     static constexpr offset_t kSize_r = 16;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_K = 512;
     static constexpr offset_t kStride_g = 256;
     static constexpr offset_t kStride_b = 1;
     static constexpr offset_t kStride_R = kSize_K * 512;
     static constexpr offset_t kStride_r = 16;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
     static constexpr auto kStep_g = detail::bytes<offset_t, kStride_g, kBits>();
     static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
@@ -1085,7 +1069,7 @@ struct shuffle_weight_f4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x556078889e493d37ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_weight_f4;  // of the tensors that derive from it
+    using layout = shuffle_weight_f4;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_weight_f4: elements of 4, 8, 16, 32, 64 bits");
@@ -1099,13 +1083,11 @@ struct shuffle_weight_f4 {
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / kSize_b);
     static constexpr offset_t kSize_r = 16;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * kSize_b * 16;
     static constexpr offset_t kStride_r = kSize_b;
     static constexpr offset_t kStride_K = kSize_b * 16;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -1149,7 +1131,7 @@ struct shuffle_mxfp8fp4_b {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x556078889e493d37ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_mxfp8fp4_b;  // of the tensors that derive from it
+    using layout = shuffle_mxfp8fp4_b;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_mxfp8fp4_b: elements of 4, 8, 16, 32, 64 bits");
@@ -1163,13 +1145,11 @@ struct shuffle_mxfp8fp4_b {
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / kSize_b);
     static constexpr offset_t kSize_r = 16;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * kSize_b * 16;
     static constexpr offset_t kStride_r = kSize_b;
     static constexpr offset_t kStride_K = kSize_b * 16;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -1213,7 +1193,7 @@ struct shuffle_mxfp8fp4_a {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xdc72ac7367754bdbULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_mxfp8fp4_a;  // of the tensors that derive from it
+    using layout = shuffle_mxfp8fp4_a;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_mxfp8fp4_a: elements of 4, 8, 16, 32, 64 bits");
@@ -1227,13 +1207,11 @@ struct shuffle_mxfp8fp4_a {
     static constexpr offset_t kSize_K = static_cast<offset_t>(kExtent_k / kSize_b);
     static constexpr offset_t kSize_r = 2;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * kSize_b * 2;
     static constexpr offset_t kStride_r = kSize_b;
     static constexpr offset_t kStride_K = kSize_b * 2;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -1269,7 +1247,7 @@ struct preshuffle_b_k_major {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x315f6097c289a290ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = preshuffle_b_k_major;  // of the tensors that derive from it
+    using layout = preshuffle_b_k_major;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "preshuffle_b_k_major: elements of 4, 8, 16, 32, 64 bits");
@@ -1284,14 +1262,12 @@ struct preshuffle_b_k_major {
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_g = 2;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_b * 32;
     static constexpr offset_t kStride_r = kSize_b;
     static constexpr offset_t kStride_K = kSize_R * kSize_b * 32;
     static constexpr offset_t kStride_g = kSize_b * 16;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -1336,7 +1312,7 @@ struct interleave_gate_up_rows {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x79d74de315c7de06ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = interleave_gate_up_rows;  // of the tensors that derive from it
+    using layout = interleave_gate_up_rows;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "interleave_gate_up_rows: elements of 4, 8, 16, 32, 64 bits");
@@ -1348,12 +1324,10 @@ struct interleave_gate_up_rows {
     static constexpr offset_t kSize_k = static_cast<offset_t>(kExtent_k);
     static constexpr offset_t kSize_gu = 2;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_gu = kSize_k;
     static constexpr offset_t kStride_I = kSize_k * 2;
     static constexpr offset_t kStride_k = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_gu = detail::bytes<offset_t, kStride_gu, kBits>();
     static constexpr auto kStep_I = detail::bytes<offset_t, kStride_I, kBits>();
     static constexpr auto kStep_k = detail::bytes<offset_t, kStride_k, kBits>();
@@ -1387,7 +1361,7 @@ struct e8m0_tiles {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xbcb09d031a0539e5ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = e8m0_tiles;  // of the tensors that derive from it
+    using layout = e8m0_tiles;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_tiles: elements of 4, 8, 16, 32, 64 bits");
@@ -1403,15 +1377,13 @@ struct e8m0_tiles {
     static constexpr offset_t kSize_kh = 2;
     static constexpr offset_t kSize_g = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 256;
     static constexpr offset_t kStride_rh = 1;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 256;
     static constexpr offset_t kStride_kh = 2;
     static constexpr offset_t kStride_g = 64;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
@@ -1428,8 +1400,8 @@ struct e8m0_tiles {
 
     // Digits in the order of aiter.layout:129.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
-                kStride_g);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh +
+                                    g * kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -1468,7 +1440,7 @@ struct e8m0_shuffle {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0x9af8938515d621c7ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = e8m0_shuffle;  // of the tensors that derive from it
+    using layout = e8m0_shuffle;  // by which a tensor names what it derives from
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_shuffle: elements of 8, 16, 32, 64 bits");
@@ -1486,15 +1458,13 @@ struct e8m0_shuffle {
     static constexpr offset_t kSize_kh = 2;
     static constexpr offset_t kSize_g = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 256;
     static constexpr offset_t kStride_rh = 1;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 256;
     static constexpr offset_t kStride_kh = 2;
     static constexpr offset_t kStride_g = 64;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
@@ -1511,8 +1481,8 @@ struct e8m0_shuffle {
 
     // Digits in the order of aiter.layout:139.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
-                kStride_g);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh +
+                                    g * kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -1550,7 +1520,7 @@ struct e8m0_shuffle_zero {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x42fef1fedb452346ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = e8m0_shuffle_zero;  // of the tensors that derive from it
+    using layout = e8m0_shuffle_zero;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_shuffle_zero: elements of 4, 8, 16, 32, 64 bits");
@@ -1568,15 +1538,13 @@ struct e8m0_shuffle_zero {
     static constexpr offset_t kSize_kh = 2;
     static constexpr offset_t kSize_g = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 256;
     static constexpr offset_t kStride_rh = 1;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 256;
     static constexpr offset_t kStride_kh = 2;
     static constexpr offset_t kStride_g = 64;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
@@ -1593,8 +1561,8 @@ struct e8m0_shuffle_zero {
 
     // Digits in the order of aiter.layout:149.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
-                kStride_g);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh +
+                                    g * kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -1632,7 +1600,7 @@ struct shuffle_scale_a16w4 {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0xbbc86b35056e3dd0ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_scale_a16w4;  // of the tensors that derive from it
+    using layout = shuffle_scale_a16w4;  // by which a tensor names what it derives from
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_a16w4: elements of 8, 16, 32, 64 bits");
@@ -1649,15 +1617,13 @@ struct shuffle_scale_a16w4 {
     static constexpr offset_t kSize_kh = 2;
     static constexpr offset_t kSize_g = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 256;
     static constexpr offset_t kStride_rh = 1;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 256;
     static constexpr offset_t kStride_kh = 2;
     static constexpr offset_t kStride_g = 64;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
@@ -1674,8 +1640,8 @@ struct shuffle_scale_a16w4 {
 
     // Digits in the order of aiter.layout:159.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
-                kStride_g);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh +
+                                    g * kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -1712,7 +1678,7 @@ struct shuffle_scale_a16w4_gate_up {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0x13cf5aee2317788cULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_scale_a16w4_gate_up;  // of the tensors that derive from it
+    using layout = shuffle_scale_a16w4_gate_up;  // by which a tensor names what it derives from
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_a16w4_gate_up: elements of 8, 16, 32, 64 bits");
@@ -1729,15 +1695,13 @@ struct shuffle_scale_a16w4_gate_up {
     static constexpr offset_t kSize_kh = 2;
     static constexpr offset_t kSize_g = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_gu = 1;
     static constexpr offset_t kStride_I = kSize_K * 256;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 256;
     static constexpr offset_t kStride_kh = 2;
     static constexpr offset_t kStride_g = 64;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_gu = detail::bytes<offset_t, kStride_gu, kBits>();
     static constexpr auto kStep_I = detail::bytes<offset_t, kStride_I, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
@@ -1754,8 +1718,8 @@ struct shuffle_scale_a16w4_gate_up {
 
     // Digits in the order of aiter.layout:168.
     static MONO_HD constexpr auto digits(offset_t I, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t gu) {
-        return detail::place<kBits>(gu + I * kStride_I + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
-                kStride_g);
+        return detail::place<kBits>(gu + I * kStride_I + r * kStride_r + K * kStride_K + kh * kStride_kh +
+                                    g * kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16 % kSize_I, k / 8, k % 4, row % 16, k / 4 % 2, row / (kSize_I * 16));
@@ -1791,7 +1755,7 @@ struct shuffle_scale_n32k4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x19a96948b7e91561ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_scale_n32k4;  // of the tensors that derive from it
+    using layout = shuffle_scale_n32k4;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_n32k4: elements of 4, 8, 16, 32, 64 bits");
@@ -1805,13 +1769,11 @@ struct shuffle_scale_n32k4 {
     static constexpr offset_t kSize_r = 32;
     static constexpr offset_t kSize_b = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 128;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 128;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -1860,7 +1822,7 @@ struct shuffle_scale_n32k4_gugu {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x13c410366a868a9dULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_scale_n32k4_gugu;  // of the tensors that derive from it
+    using layout = shuffle_scale_n32k4_gugu;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_n32k4_gugu: elements of 4, 8, 16, 32, 64 bits");
@@ -1875,14 +1837,12 @@ struct shuffle_scale_n32k4_gugu {
     static constexpr offset_t kSize_i = 16;
     static constexpr offset_t kSize_b = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_gu = 4;
     static constexpr offset_t kStride_I = kSize_K * 128;
     static constexpr offset_t kStride_i = 8;
     static constexpr offset_t kStride_K = 128;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_gu = detail::bytes<offset_t, kStride_gu, kBits>();
     static constexpr auto kStep_I = detail::bytes<offset_t, kStride_I, kBits>();
     static constexpr auto kStep_i = detail::bytes<offset_t, kStride_i, kBits>();
@@ -1934,7 +1894,7 @@ struct shuffle_scale_f4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x19a96948b7e91561ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_scale_f4;  // of the tensors that derive from it
+    using layout = shuffle_scale_f4;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_f4: elements of 4, 8, 16, 32, 64 bits");
@@ -1948,13 +1908,11 @@ struct shuffle_scale_f4 {
     static constexpr offset_t kSize_r = 32;
     static constexpr offset_t kSize_b = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 128;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 128;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -2003,7 +1961,7 @@ struct shuffle_mxfp8fp4_scale {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0x98127d11371ac498ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_mxfp8fp4_scale;  // of the tensors that derive from it
+    using layout = shuffle_mxfp8fp4_scale;  // by which a tensor names what it derives from
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_mxfp8fp4_scale: elements of 8, 16, 32, 64 bits");
@@ -2018,13 +1976,11 @@ struct shuffle_mxfp8fp4_scale {
     static constexpr offset_t kSize_r = 32;
     static constexpr offset_t kSize_b = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 128;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 128;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -2073,7 +2029,7 @@ struct shuffle_scale_gemm_gfx1250 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x486f9a0fbb30e78fULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_scale_gemm_gfx1250;  // of the tensors that derive from it
+    using layout = shuffle_scale_gemm_gfx1250;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_gemm_gfx1250: elements of 4, 8, 16, 32, 64 bits");
@@ -2087,13 +2043,11 @@ struct shuffle_scale_gemm_gfx1250 {
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_b = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 64;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 64;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -2142,7 +2096,7 @@ struct shuffle_scale_moe_gfx1250 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xa40c1043547e3aafULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_scale_moe_gfx1250;  // of the tensors that derive from it
+    using layout = shuffle_scale_moe_gfx1250;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_moe_gfx1250: elements of 4, 8, 16, 32, 64 bits");
@@ -2156,13 +2110,11 @@ struct shuffle_scale_moe_gfx1250 {
     static constexpr offset_t kSize_b = 8;
     static constexpr offset_t kSize_r = 32;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_K = 256;
     static constexpr offset_t kStride_b = 1;
     static constexpr offset_t kStride_R = kSize_K * 256;
     static constexpr offset_t kStride_r = 8;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
     static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
@@ -2204,7 +2156,7 @@ struct shuffle_scale_for_int4 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xe86393e252a6aa54ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_scale_for_int4;  // of the tensors that derive from it
+    using layout = shuffle_scale_for_int4;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_scale_for_int4: elements of 4, 8, 16, 32, 64 bits");
@@ -2216,12 +2168,10 @@ struct shuffle_scale_for_int4 {
     static constexpr offset_t kSize_col = static_cast<offset_t>(kExtent_col);
     static constexpr offset_t kSize_p = 2;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_G = kSize_col * 2;
     static constexpr offset_t kStride_p = 1;
     static constexpr offset_t kStride_col = 2;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_G = detail::bytes<offset_t, kStride_G, kBits>();
     static constexpr auto kStep_p = detail::bytes<offset_t, kStride_p, kBits>();
     static constexpr auto kStep_col = detail::bytes<offset_t, kStride_col, kBits>();
@@ -2254,7 +2204,7 @@ struct to_swizzled_layout {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x453e312840f096fdULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = to_swizzled_layout;  // of the tensors that derive from it
+    using layout = to_swizzled_layout;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "to_swizzled_layout: elements of 4, 8, 16, 32, 64 bits");
@@ -2266,12 +2216,10 @@ struct to_swizzled_layout {
     static constexpr offset_t kSize_v = static_cast<offset_t>(kExtent_v);
     static constexpr offset_t kSize_b = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_K = kSize_v * 4;
     static constexpr offset_t kStride_b = 1;
     static constexpr offset_t kStride_v = 4;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
     static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
     static constexpr auto kStep_v = detail::bytes<offset_t, kStride_v, kBits>();
@@ -2305,7 +2253,7 @@ struct prepack_oihw_to_kmajor {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x56e158d735329718ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = prepack_oihw_to_kmajor;  // of the tensors that derive from it
+    using layout = prepack_oihw_to_kmajor;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "prepack_oihw_to_kmajor: elements of 4, 8, 16, 32, 64 bits");
@@ -2317,11 +2265,9 @@ struct prepack_oihw_to_kmajor {
     static constexpr offset_t kSize_row = static_cast<offset_t>(kExtent_row);
     static constexpr offset_t kSize_k = static_cast<offset_t>(kPadded_k);
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_row = kSize_k;
     static constexpr offset_t kStride_k = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_row = detail::bytes<offset_t, kStride_row, kBits>();
     static constexpr auto kStep_k = detail::bytes<offset_t, kStride_k, kBits>();
     using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_row, kStride_row>>,
@@ -2353,7 +2299,7 @@ struct prepack_oihw_to_3x3 {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x1823b55ca510f2a0ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = prepack_oihw_to_3x3;  // of the tensors that derive from it
+    using layout = prepack_oihw_to_3x3;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "prepack_oihw_to_3x3: elements of 4, 8, 16, 32, 64 bits");
@@ -2366,11 +2312,9 @@ struct prepack_oihw_to_3x3 {
     static constexpr offset_t kSize_c = static_cast<offset_t>(kPadded_c);
     static constexpr offset_t kSize_tap = static_cast<offset_t>(kExtent_tap);
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_c = 1;
     static constexpr offset_t kStride_tap = kSize_c;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_c = detail::bytes<offset_t, kStride_c, kBits>();
     static constexpr auto kStep_tap = detail::bytes<offset_t, kStride_tap, kBits>();
     using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_c, kStride_c>>,
@@ -2405,7 +2349,7 @@ struct prepack_nchw_to_cblocked {
     static constexpr unsigned long long kFill = 0x00ULL;  // of a pad
     static constexpr unsigned long long kId = 0x20b6a83416d79767ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = prepack_nchw_to_cblocked;  // of the tensors that derive from it
+    using layout = prepack_nchw_to_cblocked;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "prepack_nchw_to_cblocked: elements of 4, 8, 16, 32, 64 bits");
@@ -2420,13 +2364,11 @@ struct prepack_nchw_to_cblocked {
     static constexpr offset_t kSize_w = static_cast<offset_t>(kExtent_w);
     static constexpr offset_t kSize_b = 64;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_C = kSize_h * kSize_w * 64;
     static constexpr offset_t kStride_b = 1;
     static constexpr offset_t kStride_h = kSize_w * 64;
     static constexpr offset_t kStride_w = 64;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_C = detail::bytes<offset_t, kStride_C, kBits>();
     static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
     static constexpr auto kStep_h = detail::bytes<offset_t, kStride_h, kBits>();

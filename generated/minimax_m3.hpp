@@ -529,7 +529,7 @@ struct mxfp8_a_tiles {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x27675260e6f49c81ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = mxfp8_a_tiles;  // of the tensors that derive from it
+    using layout = mxfp8_a_tiles;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "mxfp8_a_tiles: elements of 4, 8, 16, 32, 64 bits");
@@ -547,15 +547,13 @@ struct mxfp8_a_tiles {
     static constexpr offset_t kSize_g = 4;
     static constexpr offset_t kSize_b = 16;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 2048;
     static constexpr offset_t kStride_r = 32;
     static constexpr offset_t kStride_K = 2048;
     static constexpr offset_t kStride_half = 16;
     static constexpr offset_t kStride_g = 512;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -573,8 +571,8 @@ struct mxfp8_a_tiles {
     // Digits in the order of minimax_m3.layout:26.
     // Feeds mfma_scale_f32_16x16x128_f8f6f4.a for fp8.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t half, offset_t b) {
-        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + half * kStride_half + g * kStride_g
-                + b);
+        return detail::place<kBits>(R * kStride_R + r * kStride_r + K * kStride_K + half * kStride_half +
+                                    g * kStride_g + b);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 16, k / 128, k / 16 % 4, row % 16, k / 64 % 2, k % 16);
@@ -604,7 +602,7 @@ struct page16_k {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xb262fe5fbff9b9fdULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = page16_k;  // of the tensors that derive from it
+    using layout = page16_k;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "page16_k: elements of 4, 8, 16, 32, 64 bits");
@@ -616,12 +614,10 @@ struct page16_k {
     static constexpr offset_t kSize_tok = static_cast<offset_t>(kExtent_tok);
     static constexpr offset_t kSize_D = static_cast<offset_t>(kExtent_d / kSize_b);
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_tok = kSize_b;
     static constexpr offset_t kStride_D = kSize_tok * kSize_b;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_tok = detail::bytes<offset_t, kStride_tok, kBits>();
     static constexpr auto kStep_D = detail::bytes<offset_t, kStride_D, kBits>();
     static constexpr auto kStep_b = detail::bytes<offset_t, kStride_b, kBits>();
@@ -654,7 +650,7 @@ struct page16_v {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x6fc4d0dbe87f91ffULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = page16_v;  // of the tensors that derive from it
+    using layout = page16_v;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "page16_v: elements of 4, 8, 16, 32, 64 bits");
@@ -665,11 +661,9 @@ struct page16_v {
     static constexpr offset_t kSize_tok = static_cast<offset_t>(kExtent_tok);
     static constexpr offset_t kSize_d = static_cast<offset_t>(kExtent_d);
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_tok = 1;
     static constexpr offset_t kStride_d = kSize_tok;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_tok = detail::bytes<offset_t, kStride_tok, kBits>();
     static constexpr auto kStep_d = detail::bytes<offset_t, kStride_d, kBits>();
     using offset_axes = detail::axes<offset_t, kBits, detail::axis<detail::digit<kSize_tok, kStride_tok>>,
@@ -698,7 +692,7 @@ struct shuffle_16x16 {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0x0d15a5263770c4aeULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = shuffle_16x16;  // of the tensors that derive from it
+    using layout = shuffle_16x16;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "shuffle_16x16: elements of 4, 8, 16, 32, 64 bits");
@@ -714,14 +708,12 @@ struct shuffle_16x16 {
     static constexpr offset_t kSize_r = 16;
     static constexpr offset_t kSize_g = 2;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * kSize_b * 32;
     static constexpr offset_t kStride_r = kSize_b;
     static constexpr offset_t kStride_K = kSize_b * 32;
     static constexpr offset_t kStride_g = kSize_b * 16;
     static constexpr offset_t kStride_b = 1;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
     static constexpr auto kStep_K = detail::bytes<offset_t, kStride_K, kBits>();
@@ -769,7 +761,7 @@ struct e8m0_shuffle {
     static constexpr unsigned long long kFill = 0x7FULL;  // of a pad
     static constexpr unsigned long long kId = 0x9af8938515d621c7ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = e8m0_shuffle;  // of the tensors that derive from it
+    using layout = e8m0_shuffle;  // by which a tensor names what it derives from
 
     static_assert(kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_shuffle: elements of 8, 16, 32, 64 bits");
@@ -787,15 +779,13 @@ struct e8m0_shuffle {
     static constexpr offset_t kSize_kh = 2;
     static constexpr offset_t kSize_g = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 256;
     static constexpr offset_t kStride_rh = 1;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 256;
     static constexpr offset_t kStride_kh = 2;
     static constexpr offset_t kStride_g = 64;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
@@ -812,8 +802,8 @@ struct e8m0_shuffle {
 
     // Digits in the order of aiter.layout:139.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
-                kStride_g);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh +
+                                    g * kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);
@@ -850,7 +840,7 @@ struct e8m0_tiles {
     static constexpr long long kBytes = detail::bytes<long long, kElements, kBits>();
     static constexpr unsigned long long kId = 0xbcb09d031a0539e5ULL;
     using offset_t = detail::offset_t<kElements, kBits>;
-    using layout = e8m0_tiles;  // of the tensors that derive from it
+    using layout = e8m0_tiles;  // by which a tensor names what it derives from
 
     static_assert(kBits == 4 || kBits == 8 || kBits == 16 || kBits == 32 || kBits == 64,
                   "e8m0_tiles: elements of 4, 8, 16, 32, 64 bits");
@@ -866,15 +856,13 @@ struct e8m0_tiles {
     static constexpr offset_t kSize_kh = 2;
     static constexpr offset_t kSize_g = 4;
 
-    // The elements that a step of each digit moves.
+    // What a step of each digit moves: elements, and bytes where they are whole.
     static constexpr offset_t kStride_R = kSize_K * 256;
     static constexpr offset_t kStride_rh = 1;
     static constexpr offset_t kStride_r = 4;
     static constexpr offset_t kStride_K = 256;
     static constexpr offset_t kStride_kh = 2;
     static constexpr offset_t kStride_g = 64;
-
-    // The bytes of it, where they are whole.
     static constexpr auto kStep_R = detail::bytes<offset_t, kStride_R, kBits>();
     static constexpr auto kStep_rh = detail::bytes<offset_t, kStride_rh, kBits>();
     static constexpr auto kStep_r = detail::bytes<offset_t, kStride_r, kBits>();
@@ -891,8 +879,8 @@ struct e8m0_tiles {
 
     // Digits in the order of aiter.layout:129.
     static MONO_HD constexpr auto digits(offset_t R, offset_t K, offset_t g, offset_t r, offset_t kh, offset_t rh) {
-        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh + g *
-                kStride_g);
+        return detail::place<kBits>(R * kStride_R + rh + r * kStride_r + K * kStride_K + kh * kStride_kh +
+                                    g * kStride_g);
     }
     static MONO_HD constexpr auto offset(offset_t row, offset_t k) {
         return digits(row / 32, k / 8, k % 4, row % 16, k / 4 % 2, row / 16 % 2);

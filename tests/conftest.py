@@ -66,16 +66,17 @@ def caches_module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 # --- skips are counted: a test may skip only for what its marker names and this machine lacks ---
 
 
-def _has_gpu() -> bool:
+def _gpus() -> int:
     import torch
 
-    return torch.cuda.is_available()
+    return torch.cuda.device_count()
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 NEEDS = {
-    "gpu": (_has_gpu, "needs a GPU that torch sees"),
+    "gpu": (lambda: _gpus() >= 1, "needs a GPU that torch sees"),
+    "two_gpus": (lambda: _gpus() >= 2, "needs two GPUs that torch sees"),
     "nvcc": (lambda: shutil.which("nvcc") is not None, "needs nvcc"),
     "browser": (lambda: any(map(shutil.which, BROWSERS)), "needs Chromium"),
 }

@@ -122,13 +122,7 @@ def layout_view(plan: LayoutPlan) -> LayoutView:
         strides=_strides(layout),
         steps=(*_steps(layout), *_axes(layout)),
         store=comment([f"Digits in the order of {model.store_place}.", *_feeds(model)], INDENT),
-        digits=function(
-            "auto",
-            "digits",
-            [f"offset_t {name}" for name in layout.order],
-            f"detail::place<kBits>({_element(layout)})",
-            INDENT,
-        ),
+        digits=_digits(layout),
         offset=function(
             "auto",
             "offset",
@@ -184,7 +178,7 @@ def _extents(layout: Spelled) -> tuple[str, ...]:
         lines += constant("unsigned long long", "kFill", f"0x{fill:02X}ULL", INDENT, "of a pad")
     lines += constant("unsigned long long", "kId", id_literal(plan.id), INDENT)
     lines += statement("using offset_t = detail::offset_t<kElements, kBits>;", INDENT)
-    lines += statement(f"using layout = {plan.model.name};  // of the tensors that derive from it", INDENT)
+    lines += statement(f"using layout = {plan.model.name};  // by which a tensor names what it derives from", INDENT)
     return tuple(lines)
 
 
@@ -233,7 +227,9 @@ def _sizes(layout: Spelled) -> tuple[str, ...]:
 
 def _strides(layout: Spelled) -> tuple[str, ...]:
     """Return the elements that a step of each digit moves: what the store order, and it alone, decides."""
-    lines: list[str] = [*comment(["The elements that a step of each digit moves."], INDENT)]
+    lines: list[str] = [
+        *comment(["What a step of each digit moves: elements, and bytes where they are whole."], INDENT)
+    ]
     for digit in layout.split:
         lines += constant("offset_t", f"kStride_{digit}", expression(layout.stride(digit), layout.names), INDENT)
     for digit, pitch in layout.plan.model.template.pitches:
@@ -243,10 +239,19 @@ def _strides(layout: Spelled) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _element(layout: Spelled) -> str:
-    """Return the number of an element, over the values of its digits."""
+def _digits(layout: Spelled) -> tuple[str, ...]:
+    """Return the function from digits, in store order, to the place of an element."""
     strides = {digit: layout.stride(digit) for digit in layout.split}
-    return " + ".join(d if strides[d] == Num(1) else f"{d} * kStride_{d}" for d in layout.split)
+    terms = [d if strides[d] == Num(1) else f"{d} * kStride_{d}" for d in layout.split]
+    parameters = [f"offset_t {name}" for name in layout.order]
+    whole = function("auto", "digits", parameters, f"detail::place<kBits>({' + '.join(terms)})", INDENT)
+    if len(whole) == 1:
+        return whole
+    return (
+        *listed("static MONO_HD constexpr auto digits(", parameters, ") {", INDENT),
+        *listed("return detail::place<kBits>(", terms, ");", INDENT + 4, joint=" +"),
+        " " * INDENT + "}",
+    )
 
 
 def _bytes(elements: str) -> str:
@@ -256,13 +261,12 @@ def _bytes(elements: str) -> str:
 
 def _steps(layout: Spelled) -> tuple[str, ...]:
     """Return the bytes of one step of each digit, and the sizes of the groups that the store names."""
-    lines: list[str] = [*comment(["The bytes of it, where they are whole."], INDENT)]
+    lines: list[str] = []
     for digit in layout.split:
         lines += constant("auto", f"kStep_{digit}", _bytes(f"kStride_{digit}"), INDENT)
     tile, lane, byte = (layout.group(label) for label in ("tile", "lane", "byte"))
     pitched = {name for name, _ in layout.plan.model.template.pitches}
-    inside = layout.inside((*lane, *byte))
-    tile_bytes = _bytes(expression(inside, layout.names))
+    tile_bytes = _bytes(expression(layout.inside((*lane, *byte)), layout.names))
     if lane:
         lanes = flat_product([layout.sizes[name] for name in lane])
         count = expression(lanes, layout.names)

@@ -113,12 +113,12 @@ def statement(code: str, indent: int) -> tuple[str, ...]:
     )
 
 
-def listed(head: str, items: Sequence[str], tail: str, indent: int) -> tuple[str, ...]:
+def listed(head: str, items: Sequence[str], tail: str, indent: int, joint: str = ",") -> tuple[str, ...]:
     """Return `head(items)tail` on one line where it fits, else as many items a line as fit, aligned under the first."""
     start = " " * indent + head
     lines, line = [], start
     for index, item in enumerate(items):
-        piece = item + ("," if index < len(items) - 1 else tail)
+        piece = item + (joint if index < len(items) - 1 else tail)
         if line != start and len(line) + 1 + len(piece) > COLUMNS:
             lines.append(line)
             line = " " * len(start) + piece

@@ -38,7 +38,10 @@ from mono_gen.terms import (
 MOST_TILES = 130
 """How far extents are tried for samples."""
 INSIDE = ((63, 36, 73), (22, 69, 52))
-"""Where samples lie inside, in percent of the extents of axes: found by trial to tell the digits of layouts apart."""
+"""Where samples lie inside, in percent of the extents of axes: found by trial to tell the digits of layouts apart.
+
+Law: tests/generated/test_samples.py
+"""
 
 
 def plan_layout(model: LayoutModel) -> LayoutPlan:

@@ -22,6 +22,7 @@ MEMBERS = frozenset(
 PREFIXES = (
     "kStep_",
     "kSize_",
+    "kStride_",
     "kBegin_",
     "kEnd_",
     "kExtent_",

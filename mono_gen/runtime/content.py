@@ -17,6 +17,7 @@ from functools import lru_cache
 import torch
 
 from mono_gen.frozen import frozen
+from mono_gen.runtime.gpu import has_kernels
 
 SAMPLE_ABOVE_BYTES = 64 << 20
 """CPU tensors above this are sampled: reading them whole takes seconds a layer."""
@@ -78,9 +79,39 @@ def fingerprint(t: torch.Tensor, items: int = 1, *, sampled: bool | None = None)
     if sampled is None:
         sampled = t.device.type == "cpu" and t.nbytes > SAMPLE_ABOVE_BYTES
     body = flat.numel() // 8 * 8
+    if has_kernels(flat):
+        return Fingerprint(_sampled_by_kernels(flat[:body], items) if sampled else counted(t, None)[0], sampled)
     if sampled:
         return Fingerprint(_sampled(flat[:body], items), True)
     return Fingerprint(_ended(_whole(_words(flat[:body])), flat[body:]), False)
+
+
+@frozen
+class Codes:
+    """Elements of `bits` bits that a kernel counts: those that are `pattern` under `mask`."""
+
+    bits: int
+    mask: int
+    pattern: int
+
+
+def counted(t: torch.Tensor, codes: Codes | None) -> torch.Tensor:
+    """Return (fingerprint of every byte, codes) of a dense tensor on a GPU with kernels, read once, as int64 there."""
+    from mono_gen.runtime import gpu_content
+
+    flat = t.detach().view(-1).view(torch.uint8)
+    pattern = (codes.bits, codes.mask, codes.pattern) if codes is not None else None
+    return gpu_content.whole(_aligned(flat), _KEY, _MULTIPLIER, _CARRY, _CHUNK_WORDS, pattern)
+
+
+def _sampled_by_kernels(flat: torch.Tensor, items: int) -> torch.Tensor:
+    """Return what `_sampled` does, in one launch."""
+    from mono_gen.runtime import gpu_content
+
+    items, per_item, run = _samples(flat.numel(), items)
+    if not run:
+        return torch.zeros((), dtype=torch.int64, device=flat.device)
+    return gpu_content.sampled(flat, items, per_item, run, SAMPLES_AN_ITEM, _KEY, _MULTIPLIER, _CARRY)
 
 
 class Running:
@@ -148,9 +179,11 @@ def _wrapped(value: int) -> int:
 
 def _words(flat: torch.Tensor) -> torch.Tensor:
     """Return bytes as int64, copied where they do not begin at a multiple of eight."""
-    if flat.storage_offset() % 8 or flat.data_ptr() % 8:
-        flat = flat.clone()
-    return flat.view(torch.int64)
+    return _aligned(flat).view(torch.int64)
+
+
+def _aligned(flat: torch.Tensor) -> torch.Tensor:
+    return flat.clone() if flat.storage_offset() % 8 or flat.data_ptr() % 8 else flat
 
 
 def _whole(words: torch.Tensor, before: torch.Tensor | None = None, together: int = 1) -> torch.Tensor:
@@ -199,9 +232,7 @@ def _mixed(words: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
 def _sampled(flat: torch.Tensor, items: int) -> torch.Tensor:
     """Return the hash of words spread evenly over every item, its ends among them; at most an eighth of large items."""
     total = torch.zeros((), dtype=torch.int64, device=flat.device)
-    items = max(items, 1)
-    per_item = flat.numel() // items // 8
-    run = min(max(per_item // (8 * SAMPLES_AN_ITEM), 1), SAMPLE_WORDS, per_item)
+    items, per_item, run = _samples(flat.numel(), items)
     if not run:
         return total
     starts = torch.arange(SAMPLES_AN_ITEM, device=flat.device) * (per_item - run) // (SAMPLES_AN_ITEM - 1)
@@ -221,6 +252,13 @@ def _sampled(flat: torch.Tensor, items: int) -> torch.Tensor:
         sums = _mixed(words, keys[:, None, :].expand(2, words.shape[0], -1)).sum(-1)
         total = total * _wrapped(_CARRY ** len(sums)) + (sums * _carries(flat.device)[-len(sums) :]).sum()
     return total
+
+
+def _samples(nbytes: int, items: int) -> tuple[int, int, int]:
+    """Return the items, from 1, the words of each, and the words of a sample."""
+    items = max(items, 1)
+    per_item = nbytes // items // 8
+    return items, per_item, min(max(per_item // (8 * SAMPLES_AN_ITEM), 1), SAMPLE_WORDS, per_item)
 
 
 @lru_cache(maxsize=8)

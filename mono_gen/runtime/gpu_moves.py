@@ -4,28 +4,73 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
 
-from mono_gen.runtime.boxes import Boxes, times
+from mono_gen.runtime.boxes import WIDEST, Boxes, plan_boxes, times
+from mono_gen.runtime.gpu import on_device_of
 
 UNITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MOST_PROGRAMS = (1 << 31) - 1
 
 
+def convert(
+    source: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    batch: int,
+    extents: tuple[int, ...],
+    padded: tuple[int, ...],
+    view: tuple[int, ...],
+    permute: tuple[int, ...],
+    bits: int,
+    fill: int,
+    unpacks: bool,
+) -> bool:
+    """Return whether flat bytes were moved, on the current stream: packed, or unpacked; else nothing was written.
+
+    Units: extents, padded, view and permute are one batch item's, in elements of `bits` bits; fill is one element's.
+    """
+    places = (source.data_ptr(), target.data_ptr(), source.storage_offset(), target.storage_offset())
+    alignment = math.gcd(WIDEST, *places)
+    boxes = plan_boxes(batch, extents, padded, view, permute, bits, alignment, unpacks)
+    if boxes is None:
+        return False
+    pattern = unit_pattern(fill, bits, boxes.unit) if boxes.limits and not unpacks else 0
+    if pattern is None:
+        return False
+    move(source, target, boxes, pattern, unpacks=unpacks)
+    return True
+
+
+def unit_pattern(fill: int, bits: int, unit: int) -> int | None:
+    """Return the element's bit pattern all over a unit of bytes, signed; None where no unit holds whole patterns."""
+    if not 0 <= fill < 1 << bits:
+        return None
+    pattern = fill * 0x11 if bits == 4 else fill
+    element = pattern.to_bytes(max(bits // 8, 1), "little")
+    if unit % len(element) and element != element[:unit] * (len(element) // unit):
+        return None
+    whole = (element * unit)[:unit]
+    return int.from_bytes(whole, "little", signed=unit > 1)
+
+
 def move(source: torch.Tensor, target: torch.Tensor, boxes: Boxes, fill: int, *, unpacks: bool, warps: int = 4) -> None:
-    """Return nothing; write `target` from `source`, both flat bytes, on the current stream; pads get units of `fill`."""
+    """Return nothing; write `target` from `source`, both flat bytes, on the current stream; pads get `fill` a unit."""
     from mono_gen.runtime.triton_kernels.move import move as kernel
 
     source, target = source.view(UNITS[boxes.unit]), target.view(UNITS[boxes.unit])
     numbers, constants = arguments(boxes, unpacks)
     total = math.prod(boxes.counts())
-    for first in range(0, total, MOST_PROGRAMS):
-        grid = (min(total - first, MOST_PROGRAMS),)
-        kernel[grid](source, target, first, *numbers, fill, **constants, num_warps=warps)
+    with on_device_of(target):
+        for first in range(0, total, MOST_PROGRAMS):
+            grid = (min(total - first, MOST_PROGRAMS),)
+            kernel[grid](source, target, first, *numbers, fill, **constants, num_warps=warps)
 
 
+@lru_cache(maxsize=4096)
 def arguments(boxes: Boxes, unpacks: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return what a launch needs beside tensors: its numbers, and its constants by name."""
     import triton.language as tl

@@ -8,18 +8,20 @@ import torch
 
 from mono_gen.frozen import frozen
 from mono_gen.runtime.boxes import times
-from mono_gen.runtime.places import Places
+from mono_gen.runtime.gpu import converts_fp8, on_device_of
+from mono_gen.runtime.layouts import Storage
+from mono_gen.runtime.places import WORD, Places, plan_places
 
 BLOCK = 32
-WORDS_A_PROGRAM = 16384
-"""Words of codes that one program keeps in registers, at most: 32 a thread of 16 warps."""
+WORDS_A_PROGRAM = 8192
+"""Words of codes that one program keeps in registers, at most: 16 a thread of 16 warps."""
 
-WORDS_A_THREAD = 32
+WORDS_A_THREAD = 16
 
 
 @frozen
 class Split:
-    """How rows are shared out: `rows` a program, each as `chunks` of `blocks` blocks; chunks 0: read twice, in a loop."""
+    """How rows are shared out: `rows` a program, of `chunks` of `blocks` blocks each; chunks 0: read twice, in a loop."""
 
     rows: int
     blocks: int
@@ -43,6 +45,33 @@ def plan_split(blocks: int, rows: int | None = None, warps: int | None = None) -
 def _power_below(n: int) -> int:
     """Return the largest power of two that is at most n, and at least 1."""
     return 1 << max(n.bit_length() - 1, 0)
+
+
+def quantize(
+    data: torch.Tensor,
+    exponents: torch.Tensor,
+    q: torch.Tensor,
+    scale: torch.Tensor,
+    storage: Storage,
+    reciprocal: float,
+) -> bool | None:
+    """Return whether a block was refused, after one wait for the device; None where the kernel cannot do it.
+
+    Shapes: as of mxfp8_to_ptpc; `q` in the order of the storage of one batch item.
+    """
+    rows, k = data.shape[-2:]
+    batch = data.numel() // (rows * k)
+    places = plan_places(batch, (rows, k), storage.padded, storage.view, storage.permute)
+    starts = (n for t in (data, q) for n in (t.data_ptr(), t.storage_offset()))
+    if places is None or any(n % WORD for n in starts) or batch * rows >= 1 << 31:
+        return None
+    fnuz = q.dtype is torch.float8_e4m3fnuz
+    ptx = not fnuz and converts_fp8(data.device)
+    found = mxfp8_to_ptpc(data, exponents, q, scale, places, reciprocal, fnuz=fnuz, fast=True, ptx=ptx)
+    refused, slow = found.tolist()
+    if slow and not refused:
+        mxfp8_to_ptpc(data, exponents, q, scale, places, reciprocal, fnuz=fnuz, fast=False, ptx=ptx)
+    return bool(refused)
 
 
 def mxfp8_to_ptpc(
@@ -71,34 +100,35 @@ def mxfp8_to_ptpc(
     rows = data.numel() // data.shape[-1]
     split = split or plan_split(blocks)
     lost = torch.zeros(2, dtype=torch.int32, device=data.device)
-    kernel[(-(-rows // split.rows),)](
-        data.view(-1).view(torch.int32),
-        exponents.view(-1).view(torch.uint8),
-        q.view(-1).view(torch.int32),
-        scale.view(-1),
-        lost,
-        rows,
-        blocks,
-        tuple(n // m for n, m in zip(places.rows.strides, times(places.rows.strides), strict=True)),
-        tuple(n // m for n, m in zip(places.units.strides, times(places.units.strides), strict=True)),
-        reciprocal,
-        ROWS=split.rows,
-        BLOCKS=split.blocks,
-        CHUNKS=split.chunks,
-        UNIT=places.unit,
-        ROW_SIZES=places.rows.sizes,
-        ROW_INNER=places.rows.inner,
-        ROW_TIMES=times(places.rows.strides),
-        UNIT_SIZES=places.units.sizes,
-        UNIT_INNER=places.units.inner,
-        UNIT_TIMES=times(places.units.strides),
-        ROWS_INSIDE=places.rows_inside,
-        MASKED=rows % split.rows != 0 or blocks % split.blocks != 0,
-        FAST=fast,
-        PTX=ptx,
-        FNUZ=fnuz,
-        num_warps=split.warps,
-    )
+    with on_device_of(data):
+        kernel[(-(-rows // split.rows),)](
+            data.view(-1).view(torch.int32),
+            exponents.view(-1).view(torch.uint8),
+            q.view(-1).view(torch.int32),
+            scale.view(-1),
+            lost,
+            rows,
+            blocks,
+            tuple(n // m for n, m in zip(places.rows.strides, times(places.rows.strides), strict=True)),
+            tuple(n // m for n, m in zip(places.units.strides, times(places.units.strides), strict=True)),
+            reciprocal,
+            ROWS=split.rows,
+            BLOCKS=split.blocks,
+            CHUNKS=split.chunks,
+            UNIT=places.unit,
+            ROW_SIZES=places.rows.sizes,
+            ROW_INNER=places.rows.inner,
+            ROW_TIMES=times(places.rows.strides),
+            UNIT_SIZES=places.units.sizes,
+            UNIT_INNER=places.units.inner,
+            UNIT_TIMES=times(places.units.strides),
+            ROWS_INSIDE=places.rows_inside,
+            MASKED=rows % split.rows != 0 or blocks % split.blocks != 0,
+            FAST=fast,
+            PTX=ptx,
+            FNUZ=fnuz,
+            num_warps=split.warps,
+        )
     return lost
 
 
@@ -108,14 +138,15 @@ def dequantize(data: torch.Tensor, exponents: torch.Tensor, out: torch.Tensor) -
 
     lost = torch.zeros((), dtype=torch.int32, device=data.device)
     total, blocks = data.numel() // BLOCK, 64
-    kernel[(-(-total // blocks),)](
-        data.view(-1).view(torch.uint8),
-        exponents.view(-1).view(torch.uint8),
-        out.view(-1).view(torch.int16),
-        lost,
-        total,
-        BLOCKS=blocks,
-    )
+    with on_device_of(data):
+        kernel[(-(-total // blocks),)](
+            data.view(-1).view(torch.uint8),
+            exponents.view(-1).view(torch.uint8),
+            out.view(-1).view(torch.int16),
+            lost,
+            total,
+            BLOCKS=blocks,
+        )
     return lost
 
 
@@ -125,7 +156,8 @@ def cast(values: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
     lost = torch.zeros((), dtype=torch.int32, device=values.device)
     total, tile = values.numel(), 2048
-    kernel[(math.ceil(total / tile),)](
-        values.view(-1).view(torch.int32), out.view(-1).view(torch.int16), lost, total, TILE=tile
-    )
+    with on_device_of(values):
+        kernel[(math.ceil(total / tile),)](
+            values.view(-1).view(torch.int32), out.view(-1).view(torch.int16), lost, total, TILE=tile
+        )
     return lost

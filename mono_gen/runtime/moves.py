@@ -12,6 +12,7 @@ import torch
 
 from mono_gen.frozen import frozen
 from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse, show
+from mono_gen.runtime.gpu import has_kernels, written
 from mono_gen.runtime.tensors import bytes_problems, dtype_bits, dtype_name, joined, kind_problem, plain, shape_text
 
 # bytes a unit -> the dtype that moves them bit for bit; a 16-byte copy is the widest that torch has
@@ -98,7 +99,9 @@ def pack(
     target = plain(out) if out is not None else torch.empty((*batch, *torch_padded), dtype=t.dtype, device=t.device)
     flat_target = _flat_bytes(target).view(math.prod(batch), -1)
     with _writable(target):
-        if tuple(source.shape[len(batch) :]) == torch_padded:
+        if _by_kernels(source, source, target, len(batch), padded, view, permute, fill, unpacks=False):
+            written(out)
+        elif tuple(source.shape[len(batch) :]) == torch_padded:
             flat_source = _flat_bytes(source).view(math.prod(batch), -1)
             moved = _movable(subject, view, permute, source.dtype, flat_source, flat_target)
             _pack_bytes(moved, flat_source, flat_target)
@@ -131,6 +134,8 @@ def unpack(
         wanted = f"{shape_text((*batch, *torch_padded), bits)}, the packed form of torch {joined(shape)}"
         raise refuse(subject, "shape", wanted, shape_text(tuple(packed.shape), bits))
     result = torch.empty(shape, dtype=packed.dtype, device=packed.device)
+    if _by_kernels(packed, result, result, len(batch), padded, view, permute, None, unpacks=True):
+        return result
     flat_packed = _flat_bytes(packed).view(math.prod(batch), -1)
     if shape[len(batch) :] == torch_padded:
         flat_result = _flat_bytes(result).view(math.prod(batch), -1)
@@ -144,6 +149,39 @@ def unpack(
         _unpack_bytes(moved, flat_item[None], scratch)
         item.copy_(window)
     return result
+
+
+def _by_kernels(
+    source: torch.Tensor,
+    logical: torch.Tensor,
+    target: torch.Tensor,
+    batch_axes: int,
+    padded: tuple[int, ...],
+    view: tuple[int, ...],
+    permute: tuple[int, ...],
+    fill: int | None,
+    *,
+    unpacks: bool,
+) -> bool:
+    """Return whether a GPU's kernels moved `source` to `target`, one of which is `logical`; else nothing is done."""
+    if not has_kernels(source):
+        return False
+    from mono_gen.runtime import gpu_moves
+
+    bits = dtype_bits(source.dtype)
+    shape = tuple(logical.shape)
+    return gpu_moves.convert(
+        _flat_bytes(source),
+        _flat_bytes(target),
+        batch=math.prod(shape[:batch_axes]),
+        extents=(*shape[batch_axes:-1], shape[-1] * (2 if bits == 4 else 1)),
+        padded=padded,
+        view=view,
+        permute=permute,
+        bits=bits,
+        fill=fill or 0,
+        unpacks=unpacks,
+    )
 
 
 def _pack_padded(

@@ -11,7 +11,9 @@ from functools import lru_cache
 import torch
 
 from mono_gen.runtime.errors import MonoUnsupported, Problem
-from mono_gen.runtime.moves import check_out
+from mono_gen.runtime.gpu import has_kernels, written
+from mono_gen.runtime.layouts import Storage
+from mono_gen.runtime.moves import check_out, pack
 from mono_gen.runtime.tensors import bytes_problems, dtype_name, dtype_problem, joined, kind_problem, plain
 
 BLOCK = 32  # elements of k under one e8m0 scale
@@ -32,6 +34,12 @@ def dequantize_mxfp8(field: str, data: torch.Tensor, scale: torch.Tensor) -> tor
     _check_mxfp8(field, data, scale)
     data, scale = plain(data), plain(scale)
     result = torch.empty(data.shape, dtype=torch.bfloat16, device=data.device)
+    if has_kernels(data):
+        from mono_gen.runtime import gpu_values
+
+        if gpu_values.dequantize(data, scale, result):
+            raise MonoUnsupported(field, _mxfp8_problems(field, data, scale))
+        return result
     lost = torch.zeros((), dtype=torch.bool, device=data.device)
     for codes, exponents, target in _chunks(data.view(torch.uint8), scale.view(torch.uint8), result):
         target.view(torch.int16).copy_(_bf16_bits(codes, exponents))
@@ -50,7 +58,7 @@ def quantize_ptpc_fp8(field: str, values: torch.Tensor, dtype: torch.dtype) -> t
     """
     _raise(field, *_matrix_problems(field, values, (torch.bfloat16,)), *_target_problems(field, dtype))
     values = plain(values)
-    q, scale = _ptpc_outputs(field, values, dtype, None)
+    q, scale = _ptpc_outputs(field, values, dtype, None, tuple(values.shape[-2:]))
     for rows, q_rows, scale_rows in _chunks(values, q, scale):
         _quantize_rows(rows, q_rows, scale_rows)
     if not torch.isfinite(scale).all():
@@ -64,16 +72,49 @@ def mxfp8_to_ptpc_fp8(
     scale: torch.Tensor,
     *,
     dtype: torch.dtype,
+    storage: Storage | None = None,
     out: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return quantize_ptpc_fp8(dequantize_mxfp8(data, scale)), by chunks of rows: the same bytes, bounded scratch.
 
-    `out` is (values, scale), kept and returned. Where a block is refused its contents are undefined.
+    storage: of the last two axes: the values are packed in its order, on a GPU in the same pass.
+    out:     (values, scale), kept and returned. Where a block is refused its contents are undefined.
     """
     _check_mxfp8(field, data, scale)
     _raise(field, *_target_problems(field, dtype))
     data, scale = plain(data), plain(scale)
-    q, q_scale = _ptpc_outputs(field, data, dtype, out)
+    extents = tuple(data.shape[-2:])
+    order = Storage(extents, extents, extents, (0, 1)) if storage is None else storage
+    q, q_scale = _ptpc_outputs(field, data, dtype, out, order.padded)
+    if not _quantized_by_kernels(field, data, scale, q, q_scale, order):
+        row_major = q if storage is None else torch.empty(data.shape, dtype=dtype, device=data.device)
+        _requantize(field, data, scale, row_major, q_scale)
+        if storage is not None:
+            form = {"padded": order.padded, "view": order.view, "permute": order.permute}
+            pack(field, row_major, fill=order.fill, out=q, **form)
+    return (q, q_scale) if out is None else out
+
+
+def _quantized_by_kernels(
+    field: str, data: torch.Tensor, scale: torch.Tensor, q: torch.Tensor, q_scale: torch.Tensor, storage: Storage
+) -> bool:
+    """Return whether a GPU's kernel wrote q, in storage order, and q_scale; refuses what `_requantize` refuses."""
+    if not has_kernels(data):
+        return False
+    from mono_gen.runtime import gpu_values
+
+    refused = gpu_values.quantize(data, scale, q, q_scale, storage, _reciprocal(FP8_MAX[q.dtype]))
+    if refused:
+        raise MonoUnsupported(field, _mxfp8_problems(field, data, scale))
+    if refused is None:
+        return False
+    written(q)
+    written(q_scale)
+    return True
+
+
+def _requantize(field: str, data: torch.Tensor, scale: torch.Tensor, q: torch.Tensor, q_scale: torch.Tensor) -> None:
+    """Return nothing; write q and q_scale by chunks of rows. Raises MonoUnsupported, where a block is refused."""
     lost = torch.zeros((), dtype=torch.bool, device=data.device)
     for codes, exponents, q_rows, scale_rows in _chunks(data.view(torch.uint8), scale.view(torch.uint8), q, q_scale):
         bits = _bf16_bits(codes, exponents)
@@ -81,7 +122,6 @@ def mxfp8_to_ptpc_fp8(
         _quantize_rows(bits.view(torch.bfloat16), q_rows, scale_rows)
     if lost:
         raise MonoUnsupported(field, _mxfp8_problems(field, data, scale))
-    return (q, q_scale) if out is None else out
 
 
 def cast_bf16(field: str, values: torch.Tensor) -> torch.Tensor:
@@ -93,6 +133,12 @@ def cast_bf16(field: str, values: torch.Tensor) -> torch.Tensor:
     _raise(field, *_dense_problems(field, values, (torch.float32,)))
     values = plain(values)
     result = torch.empty(values.shape, dtype=torch.bfloat16, device=values.device)
+    if has_kernels(values):
+        from mono_gen.runtime import gpu_values
+
+        if gpu_values.cast(values, result):
+            raise MonoUnsupported(field, _cast_problems(field, values))
+        return result
     lost = torch.zeros((), dtype=torch.bool, device=values.device)
     for bits, target in _flat_chunks(values.view(torch.int32), result.view(torch.int16)):
         lost |= ((bits & 0x7FFFFFFF) >= 0x7F7F8000).any()  # the least magnitude that rounds past bf16
@@ -177,9 +223,13 @@ def _reciprocal(maximum: int) -> float:
 
 
 def _ptpc_outputs(
-    field: str, like: torch.Tensor, dtype: torch.dtype, out: tuple[torch.Tensor, torch.Tensor] | None
+    field: str,
+    like: torch.Tensor,
+    dtype: torch.dtype,
+    out: tuple[torch.Tensor, torch.Tensor] | None,
+    padded: tuple[int, ...],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    wanted = ((tuple(like.shape), dtype), (tuple(like.shape[:-1]), torch.float32))
+    wanted = (((*like.shape[:-2], *padded), dtype), (tuple(like.shape[:-1]), torch.float32))
     if out is None:
         values, scale = (torch.empty(shape, dtype=kind, device=like.device) for shape, kind in wanted)
         return values, scale

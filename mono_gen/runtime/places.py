@@ -26,7 +26,7 @@ class Sum:
 
 @frozen
 class Places:
-    """Where row r and unit u of a row lie, in words: rows count through the batch items, units are `unit` words of k."""
+    """Where a row and a unit of it lie, in words: rows count through the batch items, units are `unit` words of k."""
 
     unit: int
     rows: Sum

@@ -6,16 +6,18 @@ on the CPU), enqueued for all tensors, with one synchronisation for all verdicts
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from mono_gen.frozen import frozen
-from mono_gen.runtime.content import Fingerprint, fingerprint, read_all
+from mono_gen.runtime.content import Codes, Fingerprint, counted, fingerprint, read_all
 from mono_gen.runtime.errors import MonoUnsupported, Problem
 from mono_gen.runtime.fields import TensorInfo
+from mono_gen.runtime.gpu import has_kernels
+from mono_gen.runtime.layouts import Storage
 from mono_gen.runtime.ledger import Record, enter, record_of, version_of
 from mono_gen.runtime.moves import unpack
 
@@ -182,8 +184,12 @@ def verify_all(structs: Iterable[Struct], changing: Collection[str] = ()) -> Sta
 
 def _measure(one: Sealed) -> torch.Tensor:
     """Return fingerprint then, fingerprint now, bad codes and wrong pads, as one int64 tensor on the device."""
+    pads = wrong_pads(one.tensor, one.info)
+    if has_kernels(one.tensor):
+        now_and_bad = counted(one.tensor, BAD_CODES.get(one.info.element))
+        return torch.cat((one.content.value.view(1), now_and_bad, pads.view(1)))
     now = fingerprint(one.tensor, one.info.items(one.tensor)).value
-    return torch.stack((one.content.value, now, bad_codes(one.tensor, one.info), wrong_pads(one.tensor, one.info)))
+    return torch.stack((one.content.value, now, bad_codes(one.tensor, one.info), pads))
 
 
 def _judge(one: Sealed, then: int, now: int, bad: int, pads: int) -> list[Problem]:
@@ -209,18 +215,27 @@ def bad_code_name(element: str) -> str:
     return "NaN code" if element.startswith("fp8") else "infinity or NaN"
 
 
+BAD_CODES = {
+    "e8m0": Codes(8, 0xFF, 0xFF),
+    "fp8_e4m3fn": Codes(8, 0x7F, 0x7F),
+    "fp8_e4m3fnuz": Codes(8, 0xFF, 0x80),
+    "bf16": Codes(16, 0x7F80, 0x7F80),
+    "fp16": Codes(16, 0x7C00, 0x7C00),
+    "fp32": Codes(32, 0x7F800000, 0x7F800000),
+}
+"""By element: NaNs, and the infinities of formats that have them."""
+
+
 def bad_codes(t: torch.Tensor, info: TensorInfo) -> torch.Tensor:
     """Return how many elements no kernel survives, as an int64 tensor of no axes on the device."""
-    match info.element:
-        case "e8m0":
-            return (t.view(torch.uint8) == 0xFF).sum()
-        case "fp8_e4m3fn":
-            return (t.view(torch.uint8) & 0x7F == 0x7F).sum()
-        case "fp8_e4m3fnuz":
-            return (t.view(torch.uint8) == 0x80).sum()
-        case "bf16" | "fp16" | "fp32":
-            return (~torch.isfinite(t)).sum()
-    return torch.zeros((), dtype=torch.int64, device=t.device)
+    codes = BAD_CODES.get(info.element)
+    if codes is None:
+        return torch.zeros((), dtype=torch.int64, device=t.device)
+    elements = t.view({8: torch.uint8, 16: torch.int16, 32: torch.int32}[codes.bits])
+    return (elements & codes.mask == codes.pattern).sum()
+
+
+_PADS_BYTES = 64 << 20  # of batch items whose pads are compared together
 
 
 def wrong_pads(t: torch.Tensor, info: TensorInfo) -> torch.Tensor:
@@ -228,13 +243,23 @@ def wrong_pads(t: torch.Tensor, info: TensorInfo) -> torch.Tensor:
     total = torch.zeros((), dtype=torch.int64, device=t.device)
     if info.fill is None or info.storage is None or not info.pads:
         return total
+    items = t.view(-1, *t.shape[info.batch :])
+    for part in items.split(max(_PADS_BYTES // (t.nbytes // items.shape[0]), 1)):
+        total = total + _wrong_pads(part, info, info.fill, info.storage)
+    return total
+
+
+def _wrong_pads(t: torch.Tensor, info: TensorInfo, fill: int, storage_of: Callable[..., Storage]) -> torch.Tensor:
+    """Return the same of a few batch items, on one axis."""
+    total = torch.zeros((), dtype=torch.int64, device=t.device)
     held = t.view(torch.float4_e2m1fn_x2) if info.bits == 4 else t
-    padded = (*t.shape[info.batch : -1], t.shape[-1] * (2 if info.bits == 4 else 1))
-    storage = info.storage(info.name, info.bits, *padded)
+    padded = (*t.shape[1:-1], t.shape[-1] * (2 if info.bits == 4 else 1))
+    storage = storage_of(info.name, info.bits, *padded)
     logical = unpack(info.name, held, tuple(t.shape), padded=padded, view=storage.view, permute=storage.permute)
-    inside = _differs(logical.view(torch.uint8).view(*t.shape, t.element_size()), info.fill, info.bits)
+    inside = _differs(logical.view(torch.uint8).view(*t.shape, t.element_size()), fill, info.bits)
     for axis, ranges in info.pads:
-        kept = torch.cat([inside.narrow(axis, begin, end - begin) for begin, end in ranges], dim=axis)
+        at = axis - info.batch + 1
+        kept = torch.cat([inside.narrow(at, begin, end - begin) for begin, end in ranges], dim=at)
         total = total + inside.sum() - kept.sum()
         inside = kept
     return total

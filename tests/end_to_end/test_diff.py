@@ -346,7 +346,6 @@ def test_a_moved_digit_is_said_in_ten_lines(moved: tuple[Path, Path]) -> None:
     assert any("SparseMoeLayer.sh_w13 98.44 % of 9,437,184 bytes" in line for line in lines)
 
 
-@pytest.mark.xfail(strict=True, reason="85 lines: generated files say each step, id and sample in several places")
 def test_a_moved_digit_is_a_small_diff_of_generated_files(moved: tuple[Path, Path]) -> None:
     before, after = (
         {f.path: f.text.splitlines() for f in generate([folder / REAL.name], {}).files} for folder in moved

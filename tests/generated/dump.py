@@ -126,6 +126,7 @@ def layout_parts(spec: str, case: LayoutCase) -> Iterator[Part]:
         **{f"kExtent_{a}": n for a, n in zip(case.plan.model.axes, bound.extents, strict=True)},
         **{f"kPadded_{a}": n for a, n in zip(case.plan.model.axes, bound.padded, strict=True)},
         **{f"kSize_{d.name}": d.size for d in bound.digits},
+        **{f"kStride_{d.name}": d.stride for d in bound.digits},
         **{f"kStep_{d.name}": d.stride * bits // 8 for d in bound.digits if d.stride * bits % 8 == 0},
         **group_sizes(case.plan.groups, bound, bits),
     }

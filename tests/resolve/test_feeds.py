@@ -228,7 +228,7 @@ def test_the_header_says_what_a_layout_feeds(tmp_path: Path) -> None:
     path.write_text(layout_text(f"{CLAUSES}feeds {SCALED}.a\nfeeds {SCALED}.b\n"))
     (header,) = [file.text for file in generate([path], {}).files if file.path == "x.hpp"]
     lines = [line.strip() for line in header.splitlines()]
-    at = lines.index("// x.layout:6  store tile R K | lane g r | byte half b")
+    at = lines.index("// Digits in the order of x.layout:6.")
     assert lines[at + 1 : at + 3] == [f"// Feeds {SCALED}.a for fp8.", f"// Feeds {SCALED}.b for fp8."]
 
 

@@ -202,3 +202,25 @@ def test_inference_mode_makes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.inference_mode():
         first = value(t)
     assert value(t) == first, "keys made in inference mode serve outside it"
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 7, 8, 4099, 8 * CHUNK, 8 * CHUNK + 5, 40 * CHUNK + 9])
+def test_pieces_have_the_fingerprint_of_the_whole(nbytes: int) -> None:
+    whole = noise(nbytes)
+    for seed in range(4):
+        sizes = random.Random(seed)
+        running, at = content.Running(), 0
+        while at < nbytes:
+            size = sizes.choice((1, 3, 8, 4096, 8 * CHUNK, 11 * CHUNK + 1))
+            running.add(whole[at : at + size])
+            at += size
+        assert (running.value() - value(whole)) % 2**64 == 0
+        assert running.value() == running.value()
+
+
+def test_a_tensor_that_outlives_what_was_unread_is_refused() -> None:
+    t = noise(1 << 14)
+    with content.unread():
+        unread = fingerprint(t)
+        assert unread.sampled and int(unread.value) == 0
+    assert value(t) != 0 and int(fingerprint(t, sampled=True).value) != 0

@@ -1,1 +1,1 @@
-"""Triton kernels of the runtime: byte moves, value changes and fingerprints. Imported only where a tensor is on a GPU."""
+"""Triton kernels of the runtime: byte moves, value changes and fingerprints. Imported only for tensors on a GPU."""

@@ -91,7 +91,7 @@ def move(
             target_base += first * (written[i] * WRITTEN_TIMES[i])
         else:
             first = source_base * 0
-        firsts = (first,) + firsts  # noqa: RUF005: Triton does not unpack
+        firsts = (first,) + firsts
     e = tl.arange(0, TILE)
     at = e.to(tl.int64) if WIDE else e
     source_at = spread(at, read_spans, READ_SPAN_SIZES, READ_SPAN_INNER, READ_SPAN_TIMES)

@@ -90,9 +90,7 @@ def encoded_words(a, b, c, d, signs, PTX: tl.constexpr, FNUZ: tl.constexpr):
     """Return words of the fp8 codes of four fp32 magnitudes, under the sign bits of other words."""
     signs = signs & -2139062144  # 0x80808080
     if PTX:
-        word = tl.inline_asm_elementwise(
-            ENCODE, "=r,f,f,f,f", [a, b, c, d], dtype=tl.int32, is_pure=True, pack=1
-        )
+        word = tl.inline_asm_elementwise(ENCODE, "=r,f,f,f,f", [a, b, c, d], dtype=tl.int32, is_pure=True, pack=1)
     else:
         word = encoded(a, FNUZ) | (encoded(b, FNUZ) << 8) | (encoded(c, FNUZ) << 16) | (encoded(d, FNUZ) << 24)
     if FNUZ:  # zero has no sign there: a byte keeps its sign where one of its other bits is set
@@ -113,7 +111,7 @@ def largest_codes(words):
 
 @triton.jit
 def largest_products(words, exponents):
-    """Return the bf16 bits, in the upper half, of each block's largest product; at least 0x7F800000 if it is refused."""
+    """Return the bf16 bits, in the upper half, of each block's largest product; from 0x7F800000 where it is refused."""
     codes = largest_codes(words)
     bits = rounded_bf16(decoded(codes) * power(exponents))
     return tl.where((codes == 0x7F) | (exponents == 255), 0x7F800000, bits)
@@ -293,7 +291,7 @@ def mxfp8_to_ptpc(
             block = chunk * BLOCKS + tl.arange(0, BLOCKS)
             words, powers = blocks_of(data, exponents, row, rows, block, blocks, MASKED)
             largest = tl.maximum(largest, tl.max(largest_products(words, powers), axis=1))
-            held = held + ((words, powers),)  # noqa: RUF005
+            held = held + ((words, powers),)
     else:
         for first in tl.range(0, blocks, BLOCKS):
             block = first + tl.arange(0, BLOCKS)
@@ -340,7 +338,7 @@ def mxfp8_to_bf16(data, exponents, out, lost, total, BLOCKS: tl.constexpr):
 
 @triton.jit
 def fp32_to_bf16(values, out, lost, total, TILE: tl.constexpr):
-    """Write the bf16 bits, to nearest even, of TILE fp32 values; `lost` is set where one is or becomes infinite or NaN."""
+    """Write the bf16 bits, to nearest even, of TILE fp32 values; `lost` is set where one is, or becomes, not finite."""
     at = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     bits = tl.load(values + at, mask=at < total, other=0)
     tl.store(out + at, ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).to(tl.int16), mask=at < total)
