@@ -120,7 +120,7 @@ struct Scaled {
 // An item a wave; what D holds afterwards, a byte a cell.
 template <class Pair>
 MONO_DEVICE void run(const Item* items, int count, unsigned char* cells) {
-    const int at = wave::block_x() * kWaves + wave_index();
+    const int at = wave::block_x() * kWaves + wave::uniform(wave::thread() / kWave);
     if (at >= count) return;
     const Item item = items[at];
     unsigned a[Pair::A::kRegisters], b[Pair::B::kRegisters];
@@ -200,7 +200,7 @@ using Cells = std::vector<unsigned char>;  // kCells an item
 Cells measure(const Subject& subject, const std::vector<Item>& items) {
     const int count = static_cast<int>(items.size());
     Cells cells(items.size() * kCells);
-    if (launch(subject.kernel, {(count + kWaves - 1) / kWaves, 1}, 0, nullptr, items.data(), count, cells.data()) != 0) {
+    if (launch<NoShared>(subject.kernel, {(count + kWaves - 1) / kWaves, 1}, nullptr, items.data(), count, cells.data()) != 0) {
         fail(error_text());
     }
     return cells;
@@ -220,7 +220,7 @@ Cells measure(const Subject& subject, const std::vector<Item>& items) {
     check(hipMalloc(&of_cells, cells.size()));
     check(hipMemcpy(of_items, items.data(), items.size() * sizeof(Item), hipMemcpyHostToDevice));
     check(hipMemset(of_cells, kOther, cells.size()));
-    if (launch(subject.kernel, {(count + kWaves - 1) / kWaves, 1}, 0, nullptr, static_cast<const Item*>(of_items), count,
+    if (launch<NoShared>(subject.kernel, {(count + kWaves - 1) / kWaves, 1}, nullptr, static_cast<const Item*>(of_items), count,
                static_cast<unsigned char*>(of_cells)) != 0) {
         fail(error_text());
     }

@@ -15,7 +15,7 @@ from mono_gen.runtime.load import Load
 from mono_gen.runtime.moves import element_bits, extents, pack, require_legal, shape_extents, unpack
 from mono_gen.runtime.numerics import cast_bf16, dequantize_mxfp8, fn_to_fnuz, mxfp8_to_ptpc_fp8, quantize_ptpc_fp8
 from mono_gen.runtime.recheck import Seal, described, recheck, seal, verify_all
-from mono_gen.runtime.recorded import attest, pack_recorded, unpack_recorded
+from mono_gen.runtime.recorded import attest, mxfp8_to_packed_ptpc_fp8, pack_recorded, unpack_recorded
 from mono_gen.runtime.refresh import refresh
 from mono_gen.runtime.segments import pad_segments
 from mono_gen.runtime.tables import address_table, nbytes, recheck_table
@@ -47,6 +47,7 @@ __all__ = [
     "guess_layout",
     "layout_named",
     "load",
+    "mxfp8_to_packed_ptpc_fp8",
     "mxfp8_to_ptpc_fp8",
     "nbytes",
     "pack",

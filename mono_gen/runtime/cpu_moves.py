@@ -8,7 +8,7 @@ m planes, log2(m) rounds exchange the bytes of planes, and words move whole to t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -26,12 +26,13 @@ MOST_CHUNK_BYTES = 1 << 23
 
 _LEAST_BYTES = 1 << 14  # below, the calls of the rounds cost more than they save
 _NARROW = 8  # bytes that the innermost elements of a target make together at most, to be moved one by one
-_LINE = 64  # bytes that memory hands out at once
+_SHORT = 64  # elements along the target's last two axes: with fewer torch spends its time between its loops
+_WORDS = (8, 4)  # bytes a word
 
 
 @frozen
 class _Dim:
-    """An axis of a move, its strides on both sides in units."""
+    """An axis of a move, with its strides on both sides, in elements or in words."""
 
     size: int
     target: int
@@ -40,19 +41,17 @@ class _Dim:
 
 @frozen
 class _Words:
-    """A move in words of `size` units, axes slowest first in the target's order. Strides are in words.
+    """A move in words of `size` bytes, axes slowest first in the target's order. Strides are in words.
 
-    dims:   what the words are counted by, planes and lanes apart.
-    plane:  the target's stride between the words of neighbouring source units.
-    lanes:  (size, the source's stride), slowest first, of the digits that a word of the target holds.
-    run:    the place in `dims` along which words of the source are neighbours.
+    dims:   what the words are counted by.
+    lanes:  the digits that a word of the target holds, slowest first: they count words of the source.
+    planes: the digits that a word of the source holds, slowest first: they count words of the target.
     """
 
     size: int
     dims: tuple[_Dim, ...]
-    plane: int
-    lanes: tuple[tuple[int, int], ...]
-    run: int
+    lanes: tuple[_Dim, ...]
+    planes: tuple[_Dim, ...]
 
 
 def chunk_bytes() -> int:
@@ -67,11 +66,14 @@ def move(target: torch.Tensor, source: torch.Tensor) -> None:
     Law:      tests/runtime/test_cpu_moves.py
     """
     dims = _joined(target, source)
-    words = _plan_words(dims, target, source) if target.nbytes >= _LEAST_BYTES else None
+    if math.prod(dim.size for dim in dims[-2:]) >= _SHORT:
+        _strided(target, dims, True).copy_(_strided(source, dims, False))
+        return
+    words = _plan_words(dims, target, source) if target.itemsize == 1 and target.nbytes >= _LEAST_BYTES else None
     if words is not None:
         _move_words(words, target, source)
     else:
-        _move_units(_strided(target, dims, True), _strided(source, dims, False))
+        _move_apart(_strided(target, dims, True), _strided(source, dims, False))
 
 
 def chunks(sizes: tuple[int, ...], box: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
@@ -98,79 +100,67 @@ def _strided(t: torch.Tensor, dims: tuple[_Dim, ...], is_target: bool) -> torch.
     return t.as_strided([d.size for d in dims], [d.target if is_target else d.source for d in dims])
 
 
-def _move_units(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Return nothing; copy unit by unit.
-
-    torch's inner loop runs along the target's last axes. Where they are a few narrow elements, each of these goes by
-    itself, with a long axis in the inner loop.
-    """
+def _move_apart(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Return nothing; copy each of a few narrow elements of the target by itself, with a longer axis in the loop."""
     inner: list[int] = []
     while (
         len(inner) < target.dim() - 1 and math.prod(inner) * target.shape[-1 - len(inner)] <= _NARROW // target.itemsize
     ):
         inner.insert(0, target.shape[-1 - len(inner)])
-    if math.prod(inner) < 2:
-        target.copy_(source)
-        return
     for place in product(*map(range, inner)):
         chosen: tuple[Any, ...] = (..., *place)
         target[chosen].copy_(source[chosen])
 
 
 def _plan_words(dims: tuple[_Dim, ...], target: torch.Tensor, source: torch.Tensor) -> _Words | None:
-    """Return the move in the widest words of 8 or 4 bytes that both sides allow, or None."""
-    run = next((i for i, dim in enumerate(dims) if dim.source == 1), None)
-    if run is None or run == len(dims) - 1:
-        return None
-    places = [place for t in (target, source) for place in (t.data_ptr() // t.itemsize, t.storage_offset())]
-    if any(t.data_ptr() % t.itemsize for t in (target, source)):
-        return None
-    for size in (width // target.itemsize for width in (8, 4)):
-        if size > 1 and dims[run].size % size == 0 and all(place % size == 0 for place in places):
-            words = _split(dims, run, size)
-            if words is not None:
-                return words
+    """Return the move of bytes in the widest words that both sides allow, or None."""
+    places = [place for t in (target, source) for place in (t.data_ptr(), t.storage_offset())]
+    for size in (size for size in _WORDS if all(place % size == 0 for place in places)):
+        left, lanes = _fastest(dims, size, lambda dim: dim.target)
+        outer, planes = _fastest(left, size, lambda dim: dim.source)
+        if not lanes or not planes:
+            continue
+        strides = [n for dim in outer for n in (dim.target, dim.source)]
+        strides += [*(dim.source for dim in lanes), *(dim.target for dim in planes)]
+        if all(stride % size == 0 for stride in strides):
+            in_words = [
+                tuple(_Dim(dim.size, dim.target // size, dim.source // size) for dim in dims)
+                for dims in (outer or (_Dim(1, 0, 0),), lanes, planes)
+            ]
+            return _Words(size, *in_words)
     return None
 
 
-def _split(dims: tuple[_Dim, ...], run: int, size: int) -> _Words | None:
-    """Return the move in words of `size` units; None where the target's fastest axes make no word of their own."""
-    lanes: list[_Dim] = []
-    outer = list(dims)
-    needed = size
-    while needed > 1:
-        last = outer.pop()
-        part = math.gcd(last.size, needed)
-        if part == 1 or last.target != size // needed or last.source == 1:
-            return None
-        lanes.insert(0, _Dim(part, last.target, last.source))
-        needed //= part
-        if part < last.size:
-            outer.append(_Dim(last.size // part, last.target * part, last.source * part))
-            if needed > 1:
-                return None
-    plane = outer[run].target
-    outer[run] = _Dim(outer[run].size // size, outer[run].target * size, size)
-    strides = (plane, *(lane.source for lane in lanes), *(n for dim in outer for n in (dim.target, dim.source)))
-    if any(stride % size for stride in strides):
-        return None
-    in_words = tuple(_Dim(dim.size, dim.target // size, dim.source // size) for dim in outer)
-    return _Words(size, in_words, plane // size, tuple((lane.size, lane.source // size) for lane in lanes), run)
+def _fastest(
+    dims: tuple[_Dim, ...], size: int, stride: Callable[[_Dim], int]
+) -> tuple[tuple[_Dim, ...], tuple[_Dim, ...]]:
+    """Return (what is left, the digits that hold the fastest `size` bytes of one side); no digits where there are none."""
+    left, taken, inside = list(dims), list[_Dim](), 1
+    while inside < size:
+        i = next((i for i, dim in enumerate(left) if stride(dim) == inside), None)
+        part = math.gcd(left[i].size, size // inside) if i is not None else 1
+        if i is None or part == 1:
+            return dims, ()
+        dim = left.pop(i)
+        taken.insert(0, _Dim(part, dim.target, dim.source))
+        inside *= part
+        if part < dim.size:
+            left.insert(i, _Dim(dim.size // part, dim.target * part, dim.source * part))
+    return tuple(left), tuple(taken)
 
 
 def _move_words(words: _Words, target: torch.Tensor, source: torch.Tensor) -> None:
     """Return nothing; move chunk by chunk: words into planes, the bytes of planes exchanged, words to their places."""
-    unit_bits, dtype = 8 * target.itemsize, dict(UNITS)[words.size * target.itemsize]
-    read = _in_words(source, dtype, (*((dim.size, dim.source) for dim in words.dims), *words.lanes))
-    planes = ((words.size, words.plane), *((dim.size, dim.target) for dim in words.dims))
-    written = _in_words(target, dtype, planes).movedim(0, 1)
-    box = _box(words, dtype.itemsize)
+    dtype = dict(UNITS)[words.size]
+    read = _in_words(source, dtype, [(dim.size, dim.source) for dim in (*words.dims, *words.lanes)])
+    written = _in_words(target, dtype, [(dim.size, dim.target) for dim in (*words.dims, *words.planes)])
+    box = _box(words)
     room = torch.empty(math.prod(box) * words.size * 3 // 2, dtype=dtype, device="cpu")
     stages: dict[tuple[int, ...], _Stage] = {}
     for cut in chunks(tuple(dim.size for dim in words.dims), box):
         part = read[cut]
         shape = tuple(part.shape)
-        stage = stages.get(shape) or stages.setdefault(shape, _stage(room, shape, words.lanes, unit_bits))
+        stage = stages.get(shape) or stages.setdefault(shape, _stage(room, shape, words))
         stage.filled.copy_(part)
         for low, high, change, bits, mask in stage.rounds:
             torch.bitwise_right_shift(low, bits, out=change)
@@ -179,14 +169,14 @@ def _move_words(words: _Words, target: torch.Tensor, source: torch.Tensor) -> No
             high.bitwise_xor_(change)
             change.bitwise_left_shift_(bits)
             low.bitwise_xor_(change)
-        _copy_runs(written[cut[0], :, *cut[1:]], stage.planes)
+        _copy_runs(written[cut], stage.planes)
 
 
 @frozen
 class _Stage:
     """Views of the scratch for chunks of one shape.
 
-    filled: as the source's words come in; planes: [slowest axis, m, other axes], as the target's words go out.
+    filled: [*axes, *lanes], as words of the source come in; planes: [*axes, *planes], as words of the target go out.
     rounds: (lower, higher, spare, bits, mask): the higher bits of `lower` change places with the lower of `higher`.
     """
 
@@ -195,55 +185,58 @@ class _Stage:
     rounds: tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor, int, int], ...]
 
 
-def _stage(room: torch.Tensor, shape: tuple[int, ...], lanes: tuple[tuple[int, int], ...], unit_bits: int) -> _Stage:
+def _stage(room: torch.Tensor, shape: tuple[int, ...], words: _Words) -> _Stage:
     """Return the views for a chunk of words [*axes, *lanes]: planes stand inside the slowest axis, each one whole.
 
-    Unit i of plane j and unit j of plane i change places in log2(m) rounds, each between planes whose numbers differ in
-    one bit.
+    Byte i of plane j and byte j of plane i change places in log2(size) rounds, each between planes whose numbers differ
+    in one bit.
     """
-    axes, count = shape[: len(shape) - len(lanes)], math.prod(shape)
-    size = math.prod(shape[len(axes) :])
+    axes, count = shape[: len(words.dims)], math.prod(shape)
     held, spare = room[:count], room[count : count + count // 2]
-    planes = held.view(axes[0], *(n for n, _ in lanes), *axes[1:])
-    order = (0, *range(len(lanes) + 1, planes.dim()), *range(1, len(lanes) + 1))
     rounds = []
-    for half in (1 << level for level in range(size.bit_length() - 1)):
-        bits = unit_bits * half
-        mask = sum(((1 << bits) - 1) << 2 * bits * i for i in range(size // (2 * half)))  # the lower of two neighbours
-        pairs = held.view(axes[0], size // (2 * half), 2, -1)
-        low, high = pairs.unbind(2)
+    for half in (1 << level for level in range(words.size.bit_length() - 1)):
+        bits, pairs = 8 * half, words.size // (2 * half)
+        mask = sum(((1 << bits) - 1) << 2 * bits * i for i in range(pairs))  # the lower of two neighbours
+        low, high = held.view(axes[0], pairs, 2, -1).unbind(2)
         rounds.append((low, high, spare.view(low.shape), bits, mask))
-    return _Stage(planes.permute(order), held.view(axes[0], size, *axes[1:]), tuple(rounds))
+    filled, planes = (_inside(held, axes, [dim.size for dim in digits]) for digits in (words.lanes, words.planes))
+    return _Stage(filled, planes, tuple(rounds))
 
 
-def _box(words: _Words, word_bytes: int) -> tuple[int, ...]:
-    """Return how many words of each axis a chunk takes: a line of the source, then as much of the target as fits."""
-    left = max(chunk_bytes() // (word_bytes * words.size), 1)
-    box = [1] * len(words.dims)
-    box[words.run] = min(words.dims[words.run].size, _LINE // word_bytes, left)
-    left //= box[words.run]
-    for i in reversed(range(len(box))):
-        most = left * box[i]
-        grown = max(min(words.dims[i].size, most), 1)
-        left = most // grown
-        box[i] = grown
+def _inside(held: torch.Tensor, axes: tuple[int, ...], digits: list[int]) -> torch.Tensor:
+    """Return [*axes, *digits] of a scratch that lies as [slowest axis, *digits, other axes]."""
+    view = held.view(axes[0], *digits, *axes[1:])
+    return view.permute(0, *range(len(digits) + 1, view.dim()), *range(1, len(digits) + 1))
+
+
+def _box(words: _Words) -> tuple[int, ...]:
+    """Return how many words of each axis a chunk takes: those of the fastest axes first."""
+    left = max(chunk_bytes() // (words.size * words.size), 1)
+    box = []
+    for dim in reversed(words.dims):
+        box.insert(0, min(dim.size, left))
+        left //= box[0]
+        left = max(left, 1)
     return tuple(box)
 
 
-def _in_words(t: torch.Tensor, dtype: torch.dtype, axes: tuple[tuple[int, int], ...]) -> torch.Tensor:
-    """Return a view of `t` in words of a wider dtype, by sizes and strides in words."""
+def _in_words(t: torch.Tensor, dtype: torch.dtype, axes: list[tuple[int, int]]) -> torch.Tensor:
+    """Return a view of bytes `t` in words of a wider dtype, by sizes and strides in words."""
     span = 1 + sum((size - 1) * stride for size, stride in axes)
-    flat = t.as_strided((span * dtype.itemsize // t.itemsize,), (1,)).view(dtype)
+    flat = t.as_strided((span * dtype.itemsize,), (1,)).view(dtype)
     return flat.as_strided([size for size, _ in axes], [stride for _, stride in axes])
 
 
 def _copy_runs(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Return nothing; copy in the widest units that the last axis and the addresses allow."""
-    if target.shape[-1] > 1 and target.stride(-1) == source.stride(-1) == 1:
+    """Return nothing; copy in the widest units that the fastest axis and the addresses allow."""
+    fastest = [i for i in range(target.dim()) if target.stride(i) == source.stride(i) == 1 and target.shape[i] > 1]
+    if fastest:
+        target, source = target.movedim(fastest[0], -1), source.movedim(fastest[0], -1)
         places = [target.shape[-1] * target.itemsize]
         for t in (target, source):
-            places += [t.data_ptr(), t.storage_offset() * t.itemsize, *(n * t.itemsize for n in t.stride()[:-1])]
-        unit, dtype = next((size, dtype) for size, dtype in UNITS if all(place % size == 0 for place in places))
-        if unit > target.itemsize:
+            places += [n * t.itemsize for n in (t.storage_offset(), *t.stride()[:-1])]
+            places.append(t.data_ptr())
+        dtype = next(dtype for size, dtype in UNITS if all(place % size == 0 for place in places))
+        if dtype.itemsize > target.itemsize:
             target, source = target.view(dtype), source.view(dtype)
     target.copy_(source)

@@ -21,7 +21,7 @@ WORDS_A_THREAD = 16
 
 @frozen
 class Split:
-    """How rows are shared out: `rows` a program, of `chunks` of `blocks` blocks each; chunks 0: read twice, in a loop."""
+    """How rows are shared out: `rows` a program, of `chunks` of `blocks` blocks each; chunks 0 is a loop, twice."""
 
     rows: int
     blocks: int

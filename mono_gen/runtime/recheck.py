@@ -244,7 +244,7 @@ def wrong_pads(t: torch.Tensor, info: TensorInfo) -> torch.Tensor:
     if info.fill is None or info.storage is None or not info.pads:
         return total
     items = t.view(-1, *t.shape[info.batch :])
-    for part in items.split(max(_PADS_BYTES // (t.nbytes // items.shape[0]), 1)):
+    for part in torch.split(items, max(_PADS_BYTES // (t.nbytes // items.shape[0]), 1)):
         total = total + _wrong_pads(part, info, info.fill, info.storage)
     return total
 

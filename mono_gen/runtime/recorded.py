@@ -12,6 +12,7 @@ from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse
 from mono_gen.runtime.layouts import LayoutRef, Storage, layout_named, layouts_named, row_major_id
 from mono_gen.runtime.ledger import Ended, Record
 from mono_gen.runtime.moves import element_bits, extents, pack, unpack
+from mono_gen.runtime.numerics import mxfp8_to_ptpc_fp8
 
 ROW_MAJOR = "row_major"
 
@@ -54,6 +55,25 @@ def unpack_recorded(
         expected, is_in = f"{layout} at {storage.extents}", f"{found.layout} at {found.extents}"
         raise refuse(subject, "layout", expected, is_in)
     return unpack(subject, t, shape, padded=storage.padded, view=storage.view, permute=storage.permute)
+
+
+def mxfp8_to_packed_ptpc_fp8(
+    field: str,
+    layout: str,
+    data: torch.Tensor,
+    scale: torch.Tensor,
+    storage: Storage,
+    *,
+    dtype: torch.dtype,
+    out: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what packing mxfp8_to_ptpc_fp8's values gives, recorded as that, and the scales: one pass on a GPU.
+
+    Shapes: as of mxfp8_to_ptpc_fp8; the storage is of one batch item, (rows, k).
+    """
+    q, q_scale = mxfp8_to_ptpc_fp8(field, data, scale, dtype=dtype, storage=storage, out=out)
+    _enter(q, layout, storage, tuple(data.shape[:-2]), "pack")
+    return q, q_scale
 
 
 def attest(t: torch.Tensor, layout: LayoutRef | str, *, logical: tuple[int, ...] | None = None) -> Record:

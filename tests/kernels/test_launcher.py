@@ -169,5 +169,5 @@ def test_a_header_that_does_not_compile_shows_what_the_compiler_said(tmp_path: P
 
 def test_a_launch_that_does_not_run_is_a_fault(host: Kernels, layers: Layers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONO_HOST_THREADS", "none")
-    with pytest.raises(KernelFault, match=r"qkv: .*MONO_HOST_THREADS"):
+    with pytest.raises(KernelFault, match=r"norm: .*MONO_HOST_THREADS"):
         host.qkv(layers(True).loaded, row(), row())
