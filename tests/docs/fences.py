@@ -35,6 +35,7 @@ class Fence:
 
     line:  of its first line of text.
     above: the last `layout` block before it, None where there is none.
+    sound: the last one before it that is a whole spec without a mistake.
     """
 
     page: Path
@@ -43,6 +44,7 @@ class Fence:
     options: dict[str, str]
     text: str
     above: Fence | None
+    sound: Fence | None
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT).as_posix()}:{self.line}"
@@ -64,6 +66,7 @@ def fences(page: Path) -> tuple[Fence, ...]:
     """
     found: list[Fence] = []
     above: Fence | None = None
+    sound: Fence | None = None
     start: int | None = None
     lines = page.read_text().splitlines()
     for number, line in enumerate(lines):
@@ -72,8 +75,9 @@ def fences(page: Path) -> tuple[Fence, ...]:
         elif start is not None and line.strip() == "```":
             language, options = _info(lines[start].strip().removeprefix("```"), f"{page.name}:{start + 1}")
             text = "".join(f"{inside}\n" for inside in lines[start + 1 : number])
-            fence = Fence(page, start + 2, language, options, text, above)
+            fence = Fence(page, start + 2, language, options, text, above, sound)
             above = fence if language == "layout" and "prelude" not in options else above
+            sound = fence if language == "layout" and not {"prelude", "fragment", "error"} & options.keys() else sound
             found.append(fence)
             start = None
     if start is not None:

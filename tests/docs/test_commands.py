@@ -23,9 +23,9 @@ FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-on
 
 @pytest.mark.parametrize("fence", CPP, ids=str)
 def test_cpp_compiles(fence: Fence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fence.above is not None, f"{fence}: no layout block stands above"
+    assert fence.sound is not None, f"{fence}: no layout block stands above"
     monkeypatch.chdir(tmp_path)
-    Path(f"{spec_name(fence.above)}.hpp").write_text(outcome(fence.above).files[".hpp"])
+    Path(f"{spec_name(fence.sound)}.hpp").write_text(outcome(fence.sound).files[".hpp"])
     Path("kernel.cpp").write_text(fence.text)
     ran = subprocess.run(["g++", *FLAGS, "kernel.cpp"], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -56,13 +56,13 @@ def test_commands_run(fence: Fence, clone: Path) -> None:
 
 def _bring_blocks_above(fence: Fence) -> None:
     """Put the spec above a block where pages say that it is saved, and the C++ above it with the header it includes."""
-    if fence.above is not None and not {"error", "fragment"} & fence.above.options.keys():
-        name = spec_name(fence.above)
-        Path(f"specs/{name}.layout").write_text(fence.above.text)
+    if fence.sound is not None:
+        name = spec_name(fence.sound)
+        Path(f"specs/{name}.layout").write_text(fence.sound.text)
         kernels = [block for block in CPP if block.page == fence.page and block.line < fence.line]
         for kernel in kernels[-1:]:
             Path("kernel.cpp").write_text(kernel.text)
-            Path(f"generated/{name}.hpp").write_text(outcome(fence.above).files[".hpp"])
+            Path(f"generated/{name}.hpp").write_text(outcome(fence.sound).files[".hpp"])
 
 
 @pytest.mark.parametrize("fence", YAML, ids=str)
@@ -101,6 +101,10 @@ def check_command(words: list[str], folder: Path) -> str:
         case ["g++", *_]:
             ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
             assert ran.returncode == 0, ran.stderr
+        case ["sed", script, source, ">", target]:
+            ran = subprocess.run(["sed", script, source], cwd=folder, capture_output=True, text=True, check=True)
+            assert ran.stdout != (folder / source).read_text()
+            (folder / target).write_text(ran.stdout)
         case ["python3", "-m", "venv", ".venv"]:
             pass
         case ["pip", "install", "--constraint", constraints, "--editable", what]:

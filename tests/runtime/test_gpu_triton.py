@@ -1,9 +1,11 @@
-"""The Triton kernels on a GPU: the bytes of the CPU, for every layout and dtype, in every way that they are launched."""
+"""The Triton kernels on a GPU: the bytes of the CPU, for every layout and dtype, however they are launched."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import torch
 
 from mono_gen import runtime
+from mono_gen.algebra.layout import offset
 from mono_gen.runtime import MonoUnsupported, Storage, gpu, gpu_values
 from mono_gen.runtime.content import counted, fingerprint
 from mono_gen.runtime.gpu_values import Split
@@ -59,7 +62,7 @@ def legal(ref: LayoutRef, bits: int) -> list[Storage]:
     """Return a layout at the first extents that it takes, and at the first with live pads."""
     found: list[Storage] = []
     for extents in EXTENTS:
-        if len(extents) != len(ref.axes) or bits == 4 and extents[-1] % 2:
+        if len(extents) != len(ref.axes) or (bits == 4 and extents[-1] % 2):
             continue
         try:
             found.append(ref.storage("test", bits, *extents))
@@ -67,6 +70,19 @@ def legal(ref: LayoutRef, bits: int) -> list[Storage]:
             continue
     padded = [s for s in found if s.padded != s.extents and s.fill is not None]
     return [*found[:1], *(s for s in padded[:1] if s is not found[0])]
+
+
+def comes_apart(storage: Storage) -> bool:
+    """Return whether neighbours along the last axis are not neighbours in storage: no pair of 4 bits can be moved."""
+    layout = storage.bound()
+    at = (0,) * (len(layout.extents) - 1)
+    return offset(layout, (*at, 1)) != offset(layout, (*at, 0)) + 1
+
+
+def refusal(call: Callable[[], object]) -> str:
+    with pytest.raises(MonoUnsupported) as refused:
+        call()
+    return str(refused.value)
 
 
 @pytest.mark.parametrize("bits", [4, 8, 16, 32, 64])
@@ -79,13 +95,11 @@ def test_every_layout_and_dtype(layouts: tuple[LayoutRef, ...], bits: int) -> No
             shape = (3, *storage.extents[:-1], storage.extents[-1] // (2 if bits == 4 else 1))
             for dtype in dtypes:
                 t = random_bytes(*shape[:-1], shape[-1] * dtype.itemsize).view(dtype)
-                try:
-                    packed = runtime.pack(ref.name, t, fill=storage.fill, **form)
-                except MonoUnsupported as refusal:  # 4-bit pairs that come apart: refused there as here
-                    with pytest.raises(MonoUnsupported) as there:
-                        runtime.pack(ref.name, t.cuda(), fill=storage.fill, **form)
-                    assert str(there.value) == str(refusal)
+                if bits == 4 and comes_apart(storage):
+                    pack_it = partial(runtime.pack, ref.name, fill=storage.fill, **form)
+                    assert refusal(lambda c=pack_it, t=t: c(t.cuda())) == refusal(lambda c=pack_it, t=t: c(t))
                     continue
+                packed = runtime.pack(ref.name, t, fill=storage.fill, **form)
                 out = torch.full_like(packed.view(U8), 0xA5).cuda().view(dtype)
                 assert runtime.pack(ref.name, t.cuda(), fill=storage.fill, out=out, **form) is out
                 assert same(out, packed), (ref.name, dtype, storage)
@@ -125,7 +139,7 @@ def test_more_than_4_gib() -> None:
     t[-1, -1] ^= 1
     assert int(fingerprint(t).value) != before
     del packed
-    t = t.view(-1)[: 5 * (1 << 29)].view(5, 1 << 13, 1 << 16)  # as many bytes again, padded
+    t = t.view(-1)[: 5 * (1 << 29)].view(5, 1 << 13, 1 << 16)  # more than 2 GiB, padded
     form = {"padded": (1 << 13, (1 << 16) + 64), "view": (1 << 9, 16, (1 << 12) + 4, 16), "permute": (0, 2, 1, 3)}
     packed = runtime.pack("x", t, fill=7, **form)
     assert int((packed.view(5, 1 << 9, (1 << 12) + 4, 256)[:, :, -4:] != 7).sum()) == 0
@@ -198,7 +212,7 @@ def every_code(exponents: range) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("dtype", [FN, FNUZ])
-@pytest.mark.parametrize("exponents", [range(95, 128), range(0, 20), range(30, 60), range(220, 240)], ids=str)
+@pytest.mark.parametrize("exponents", [range(95, 128), range(20), range(30, 60), range(220, 240)], ids=str)
 def test_every_quotient(exponents: range, dtype: torch.dtype) -> None:
     data, scale = every_code(exponents)
     here = runtime.mxfp8_to_ptpc_fp8("w", data, scale, dtype=dtype)
@@ -254,12 +268,6 @@ def test_every_form_of_the_kernel(ptx: bool, fast: bool, split: Split) -> None:
     assert found.tolist() == [0, 0]
     assert same(scales, q_scale)
     assert same(out, q)
-
-
-def refusal(call: Any) -> str:
-    with pytest.raises(MonoUnsupported) as refused:
-        call()
-    return str(refused.value)
 
 
 @pytest.mark.parametrize("bad", ["scale", "code", "overflow"])
