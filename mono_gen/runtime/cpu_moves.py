@@ -19,7 +19,7 @@ from mono_gen.frozen import frozen
 UNITS = ((16, torch.complex128), (8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
 """Bytes a unit, and the dtype that moves them bit for bit; a 16-byte copy is the widest that torch has."""
 
-CHUNK_BYTES = 1 << 18
+CHUNK_BYTES = 1 << 19
 """Bytes of a chunk for each thread: a chunk's planes, source and target fit the second cache level."""
 
 MOST_CHUNK_BYTES = 1 << 23
@@ -134,7 +134,7 @@ def _plan_words(dims: tuple[_Dim, ...], target: torch.Tensor, source: torch.Tens
 def _fastest(
     dims: tuple[_Dim, ...], size: int, stride: Callable[[_Dim], int]
 ) -> tuple[tuple[_Dim, ...], tuple[_Dim, ...]]:
-    """Return (what is left, the digits that hold the fastest `size` bytes of one side); no digits where there are none."""
+    """Return (what is left, the digits that make the fastest `size` bytes of one side), the latter empty if none do."""
     left, taken, inside = list(dims), list[_Dim](), 1
     while inside < size:
         i = next((i for i, dim in enumerate(left) if stride(dim) == inside), None)
@@ -151,16 +151,20 @@ def _fastest(
 
 def _move_words(words: _Words, target: torch.Tensor, source: torch.Tensor) -> None:
     """Return nothing; move chunk by chunk: words into planes, the bytes of planes exchanged, words to their places."""
-    dtype = dict(UNITS)[words.size]
-    read = _in_words(source, dtype, [(dim.size, dim.source) for dim in (*words.dims, *words.lanes)])
-    written = _in_words(target, dtype, [(dim.size, dim.target) for dim in (*words.dims, *words.planes)])
     box = _box(words)
-    room = torch.empty(math.prod(box) * words.size * 3 // 2, dtype=dtype, device="cpu")
+    unit = _unit(words, box, target)
+    ratio = unit.itemsize // words.size
+    read = _in_words(source, dict(UNITS)[words.size], [(dim.size, dim.source) for dim in (*words.dims, *words.lanes)])
+    places = [(dim.size, dim.target // ratio) for dim in (*words.dims, *words.planes)]
+    if ratio > 1:
+        places[len(box) - 1] = (words.dims[-1].size // ratio, 1)
+    written = _in_words(target, unit, places)
+    room = torch.empty(math.prod(box) * words.size * 3 // 2, dtype=read.dtype, device="cpu")
     stages: dict[tuple[int, ...], _Stage] = {}
     for cut in chunks(tuple(dim.size for dim in words.dims), box):
         part = read[cut]
         shape = tuple(part.shape)
-        stage = stages.get(shape) or stages.setdefault(shape, _stage(room, shape, words))
+        stage = stages.get(shape) or stages.setdefault(shape, _stage(room, shape, words, unit))
         stage.filled.copy_(part)
         for low, high, change, bits, mask in stage.rounds:
             torch.bitwise_right_shift(low, bits, out=change)
@@ -169,23 +173,24 @@ def _move_words(words: _Words, target: torch.Tensor, source: torch.Tensor) -> No
             high.bitwise_xor_(change)
             change.bitwise_left_shift_(bits)
             low.bitwise_xor_(change)
-        _copy_runs(written[cut], stage.planes)
+        written[(*cut[:-1], slice(cut[-1].start // ratio, cut[-1].stop // ratio))].copy_(stage.made)
 
 
 @frozen
 class _Stage:
     """Views of the scratch for chunks of one shape.
 
-    filled: [*axes, *lanes], as words of the source come in; planes: [*axes, *planes], as words of the target go out.
+    filled: [*axes, *lanes], as words of the source come in.
+    made:   [*axes, *planes], as words of the target go out, or wider units along the last axis.
     rounds: (lower, higher, spare, bits, mask): the higher bits of `lower` change places with the lower of `higher`.
     """
 
     filled: torch.Tensor
-    planes: torch.Tensor
+    made: torch.Tensor
     rounds: tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor, int, int], ...]
 
 
-def _stage(room: torch.Tensor, shape: tuple[int, ...], words: _Words) -> _Stage:
+def _stage(room: torch.Tensor, shape: tuple[int, ...], words: _Words, unit: torch.dtype) -> _Stage:
     """Return the views for a chunk of words [*axes, *lanes]: planes stand inside the slowest axis, each one whole.
 
     Byte i of plane j and byte j of plane i change places in log2(size) rounds, each between planes whose numbers differ
@@ -199,8 +204,10 @@ def _stage(room: torch.Tensor, shape: tuple[int, ...], words: _Words) -> _Stage:
         mask = sum(((1 << bits) - 1) << 2 * bits * i for i in range(pairs))  # the lower of two neighbours
         low, high = held.view(axes[0], pairs, 2, -1).unbind(2)
         rounds.append((low, high, spare.view(low.shape), bits, mask))
-    filled, planes = (_inside(held, axes, [dim.size for dim in digits]) for digits in (words.lanes, words.planes))
-    return _Stage(filled, planes, tuple(rounds))
+    wide = (*axes[:-1], axes[-1] * words.size // unit.itemsize)
+    filled = _inside(held, axes, [dim.size for dim in words.lanes])
+    made = _inside(held.view(unit), wide, [dim.size for dim in words.planes])
+    return _Stage(filled, made, tuple(rounds))
 
 
 def _inside(held: torch.Tensor, axes: tuple[int, ...], digits: list[int]) -> torch.Tensor:
@@ -211,12 +218,10 @@ def _inside(held: torch.Tensor, axes: tuple[int, ...], digits: list[int]) -> tor
 
 def _box(words: _Words) -> tuple[int, ...]:
     """Return how many words of each axis a chunk takes: those of the fastest axes first."""
-    left = max(chunk_bytes() // (words.size * words.size), 1)
-    box = []
+    box: list[int] = []
     for dim in reversed(words.dims):
-        box.insert(0, min(dim.size, left))
-        left //= box[0]
-        left = max(left, 1)
+        room = chunk_bytes() // (words.size * words.size * math.prod(box))
+        box.insert(0, max(min(dim.size, room), 1))
     return tuple(box)
 
 
@@ -227,16 +232,10 @@ def _in_words(t: torch.Tensor, dtype: torch.dtype, axes: list[tuple[int, int]]) 
     return flat.as_strided([size for size, _ in axes], [stride for _, stride in axes])
 
 
-def _copy_runs(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Return nothing; copy in the widest units that the fastest axis and the addresses allow."""
-    fastest = [i for i in range(target.dim()) if target.stride(i) == source.stride(i) == 1 and target.shape[i] > 1]
-    if fastest:
-        target, source = target.movedim(fastest[0], -1), source.movedim(fastest[0], -1)
-        places = [target.shape[-1] * target.itemsize]
-        for t in (target, source):
-            places += [n * t.itemsize for n in (t.storage_offset(), *t.stride()[:-1])]
-            places.append(t.data_ptr())
-        dtype = next(dtype for size, dtype in UNITS if all(place % size == 0 for place in places))
-        if dtype.itemsize > target.itemsize:
-            target, source = target.view(dtype), source.view(dtype)
-    target.copy_(source)
+def _unit(words: _Words, box: tuple[int, ...], target: torch.Tensor) -> torch.dtype:
+    """Return the widest dtype in which the words of a chunk can go out: where they lie together along the last axis."""
+    if len(box) == 1 or words.dims[-1].target != 1:
+        return dict(UNITS)[words.size]
+    places = [target.data_ptr(), target.storage_offset(), box[-1] * words.size, words.dims[-1].size * words.size]
+    places += [dim.target * words.size for dim in (*words.dims[:-1], *words.planes)]
+    return next(dtype for size, dtype in UNITS if all(place % size == 0 for place in places))

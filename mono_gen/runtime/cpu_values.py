@@ -1,19 +1,16 @@
-"""Value changes on a CPU: mxfp8 products and ptpc_fp8 rows, chunk by chunk in one scratch that stays in the cache."""
+"""Value changes on a CPU: mxfp8 products and ptpc_fp8 rows, chunk by chunk in one scratch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 
 from mono_gen.frozen import frozen
+from mono_gen.runtime.products import BLOCK, bf16_bits
 
-BLOCK = 32  # elements of k under one e8m0 scale
-
-CHUNK_ELEMENTS = 1 << 17
-"""Elements of a chunk for each thread: 6 bytes of scratch each, which the second cache level holds."""
-
-MOST_CHUNK_ELEMENTS = 1 << 21
+CHUNK_ELEMENTS = 1 << 21
+"""Elements that are worked on together, in 12 MiB of scratch: threads that meet after each operation seldom wait."""
 
 # Scales under which no fp8 value but zero leaves the normal range of fp32 and bf16, which both have 8 exponent bits.
 LEAST_SCALE, LARGEST_SCALE = 10, 246
@@ -22,39 +19,35 @@ HALF_OVER_FP8 = 8  # an fp8_e4m3fn's bits, put into an fp16, are its value x 2^-
 
 
 @frozen
-class Room:
+class Scratch:
     """The scratch of a call: `halves` int16 and `wide` fp32, an element each."""
 
     halves: torch.Tensor
     wide: torch.Tensor
 
 
-def chunk_elements() -> int:
-    """Return the elements that are worked on together: what keeps torch's threads busy, and no more than 12 MiB."""
-    return min(CHUNK_ELEMENTS * torch.get_num_threads(), MOST_CHUNK_ELEMENTS)
+def scratch_for(elements: int) -> Scratch:
+    """Return scratch for a call on so many elements: of one chunk."""
+    count = min(elements, max(CHUNK_ELEMENTS, BLOCK))
+    halves, wide = (torch.empty(count, dtype=dtype, device="cpu") for dtype in (torch.int16, torch.float32))
+    return Scratch(halves, wide)
 
 
-def room(elements: int) -> Room:
-    """Return scratch for chunks of a call on so many elements."""
-    count = min(elements, max(chunk_elements(), BLOCK))
-    return Room(torch.empty(count, dtype=torch.int16, device="cpu"), torch.empty(count, dtype=torch.float32, device="cpu"))
-
-
-def products(codes: torch.Tensor, exponents: torch.Tensor, room: Room) -> torch.Tensor | None:
+def products(codes: torch.Tensor, exponents: torch.Tensor, scratch: Scratch) -> torch.Tensor | None:
     """Return code x 2^(exponent - 127) as fp32 [rows, k], all exact in bf16; None where a table has to say.
 
-    Shapes: codes uint8 [rows, k], exponents uint8 [rows, k / 32]; no more elements than `room` has.
+    Shapes: codes uint8 [rows, k], exponents uint8 [rows, k / 32]; no more elements than `scratch` has.
     Units:  None: an fp8 NaN, or a scale at which products leave the normal range or bf16's. No operand and no result is
             subnormal here but fp16's, which conversions keep under every flushing mode.
     Law:    tests/runtime/test_cpu_values.py::test_every_pair_of_code_and_scale
     """
     if not _is_plain(codes, exponents):
         return None
-    halves = room.halves[: codes.numel()].view(codes.shape)
+    halves = scratch.halves[: codes.numel()].view(codes.shape)
     halves.copy_(codes.view(torch.int8))  # the sign goes to all upper bits
     halves.mul_(1 << 7)
     halves.bitwise_and_(~0x4000)
-    wide = room.wide[: codes.numel()].view(codes.shape)
+    wide = scratch.wide[: codes.numel()].view(codes.shape)
     wide.copy_(halves.view(torch.float16))
     powers = exponents.to(torch.int32).add_(HALF_OVER_FP8).bitwise_left_shift_(23).view(torch.float32)
     wide.view(*exponents.shape, BLOCK).mul_(powers.unsqueeze(-1))
@@ -71,14 +64,32 @@ def _is_plain(codes: torch.Tensor, exponents: torch.Tensor) -> bool:
     return not bool(blocks.masked_fill_(exponents >= LEAST_SCALE, 0).any())  # a block of zeros may have any scale
 
 
+def wide_products(
+    codes: torch.Tensor, exponents: torch.Tensor, scratch: Scratch, start: int, stop: int
+) -> torch.Tensor:
+    """Return columns of the products that bf16 has, as fp32, in the scratch; NaN where one is refused."""
+    codes, exponents = codes[:, start:stop], exponents[:, start // BLOCK : stop // BLOCK]
+    exact = products(codes, exponents, scratch)
+    if exact is not None:
+        return exact
+    return wide_rows(bf16_bits(codes, exponents).view(torch.bfloat16), scratch, 0, stop - start)
+
+
+def wide_rows(values: torch.Tensor, scratch: Scratch, start: int, stop: int) -> torch.Tensor:
+    """Return columns of bf16 values as fp32, in the scratch."""
+    part = values[:, start:stop]
+    return scratch.wide[: part.numel()].view(part.shape).copy_(part)
+
+
 def quantize_rows(
-    load: Callable[[int, int], torch.Tensor], k: int, reciprocal: float, q: torch.Tensor, scale: torch.Tensor
+    load: Callable[[int, int], torch.Tensor], reciprocal: float, q: torch.Tensor, scale: torch.Tensor
 ) -> None:
-    """Return nothing; write q [rows, k] and scale [rows] of the fp32 rows that `load(start, stop)` gives the columns of.
+    """Return nothing; write q [rows, k] and scale [rows] of fp32 rows; `load(start, stop)` gives columns of them.
 
     A row that is longer than a chunk is loaded twice, in parts: for its scale, then for its values.
     """
-    step = k if k <= chunk_elements() else max(chunk_elements() // BLOCK, 1) * BLOCK
+    k = q.shape[-1]
+    step = k if k <= CHUNK_ELEMENTS else max(CHUNK_ELEMENTS // BLOCK, 1) * BLOCK
     parts = [(start, min(start + step, k)) for start in range(0, k, step)]
     x = load(*parts[0])
     peaks = _peaks(x)
@@ -94,11 +105,3 @@ def quantize_rows(
 def _peaks(x: torch.Tensor) -> torch.Tensor:
     """Return the largest magnitude of each row, NaN where the row holds one."""
     return torch.maximum(x.amax(dim=-1), x.amin(dim=-1).neg_())
-
-
-def row_chunks(*matrices: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Yield the same rows of each [rows, ...] tensor, as many as a chunk has, at least one."""
-    rows, k = matrices[0].shape
-    step = max(1, chunk_elements() // k)
-    for start in range(0, rows, step):
-        yield tuple(t[start : start + step] for t in matrices)

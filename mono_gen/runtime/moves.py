@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import product
-from typing import Any
 
 import torch
 
 from mono_gen.frozen import frozen
+from mono_gen.runtime import cpu_moves
+from mono_gen.runtime.cpu_moves import UNITS
 from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse, show
 from mono_gen.runtime.gpu import has_kernels, written
+from mono_gen.runtime.pieces import pieces, windows
 from mono_gen.runtime.tensors import bytes_problems, dtype_bits, dtype_name, joined, kind_problem, plain, shape_text
 
-# bytes a unit -> the dtype that moves them bit for bit; a 16-byte copy is the widest that torch has
-_NARROW = 8  # bytes that the innermost elements of a target make together at most, to be moved one by one
-UNITS = ((16, torch.complex128), (8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
+PIECE_BYTES = 1 << 20
+"""Bytes of a padded item that go through the scratch at once."""
 
 
 @frozen
@@ -143,11 +143,12 @@ def unpack(
             _movable(subject, view, permute, packed.dtype, flat_packed, flat_result), flat_packed, flat_result
         )
         return result
-    scratch, window = _scratch(packed, torch_padded, shape[len(batch) :])
+    scratch = _scratch(flat_packed)
     moved = _movable(subject, view, permute, packed.dtype, flat_packed, scratch)
-    for item, flat_item in zip(_items(result, len(batch)), flat_packed, strict=True):
-        _unpack_bytes(moved, flat_item[None], scratch)
-        item.copy_(window)
+    for _, digits, places, found in _in_pieces(moved, result, flat_packed, torch_padded, scratch):
+        _copy(digits, places)
+        for inside, window in found:
+            window.copy_(inside)
     return result
 
 
@@ -193,14 +194,41 @@ def _pack_padded(
     view: tuple[int, ...],
     permute: tuple[int, ...],
 ) -> None:
-    """Return nothing; write the padded items one by one, through a scratch of one item whose pads are filled once."""
-    axes = len(torch_padded)
-    scratch, window = _scratch(source, torch_padded, tuple(source.shape[source.dim() - axes :]))
-    _fill(subject, scratch, 0 if fill is None else fill, dtype_bits(source.dtype))
+    """Return nothing; write the padded items, piece by piece through a scratch in which pads are filled."""
+    dtype, pattern = _fill(subject, 0 if fill is None else fill, dtype_bits(source.dtype))
+    scratch = _scratch(flat_target)
     moved = _movable(subject, view, permute, source.dtype, scratch, flat_target)
-    for item, flat_item in zip(_items(source, source.dim() - axes), flat_target, strict=True):
-        window.copy_(item)
-        _pack_bytes(moved, scratch, flat_item[None])
+    for part, digits, places, found in _in_pieces(moved, source, flat_target, torch_padded, scratch):
+        if sum(window.numel() for _, window in found) < part.numel():
+            part.view(dtype).fill_(pattern)
+        for inside, window in found:
+            inside.copy_(window)
+        _copy(places, digits)
+
+
+def _in_pieces(
+    moved: _Permute,
+    logical: torch.Tensor,
+    flat_packed: torch.Tensor,
+    torch_padded: tuple[int, ...],
+    scratch: torch.Tensor,
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]]:
+    """Yield pieces of padded items: (bytes of the scratch, these as digits, the digits' places among the packed ones,
+    (bytes of the scratch, the bytes of `logical` that belong there) for all that is no pad)."""
+    unit, dtype = moved.unit_bytes, dict(UNITS)[moved.unit_bytes]
+    axes = len(torch_padded)
+    padded = (*torch_padded[:-1], torch_padded[-1] * logical.itemsize)
+    extents = (*logical.shape[-axes:-1], logical.shape[-1] * logical.itemsize)
+    for item, flat_item in zip(_flat_bytes(logical).view(-1, *extents), flat_packed, strict=True):
+        packed = flat_item.view(dtype).view(moved.packed()).permute(moved.inverse())
+        for piece in pieces(moved.view, PIECE_BYTES // unit):
+            places, part = packed[piece.place], scratch[0, : piece.count * unit]
+            found = []
+            for window in windows(extents, padded, piece.start * unit, (piece.start + piece.count) * unit):
+                whole = part[window.start : window.start + math.prod(window.box)].view(window.box)
+                inside = item[window.place]
+                found.append((whole[tuple(slice(0, n) for n in inside.shape)], inside))
+            yield part, part.view(dtype).view(places.shape), places, found
 
 
 def _movable(
@@ -263,22 +291,11 @@ def _unpack_bytes(moved: _Permute, source: torch.Tensor, target: torch.Tensor) -
 
 
 def _copy(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Return nothing; write a strided source over a dense target of the same shape.
-
-    torch's inner loop runs along the target's last axes. On a CPU, where they are a few narrow elements, each of these
-    goes by itself, with a long axis in the inner loop: scales move in a fifth of the time.
-    """
-    inner: list[int] = []
-    while (
-        len(inner) < target.dim() - 1 and math.prod(inner) * target.shape[-1 - len(inner)] <= _NARROW // target.itemsize
-    ):
-        inner.insert(0, target.shape[-1 - len(inner)])
-    if target.device.type != "cpu" or math.prod(inner) < 2:
+    """Return nothing; write a strided target from a strided source of the same shape."""
+    if target.is_cpu:
+        cpu_moves.move(target, source)
+    else:
         target.copy_(source)
-        return
-    for place in product(*map(range, inner)):
-        chosen: tuple[Any, ...] = (..., *place)
-        target[chosen].copy_(source[chosen])
 
 
 def _in_units(moved: _Permute, source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -328,29 +345,19 @@ def check_out(
     _raise(subject, *problems)
 
 
-def _scratch(t: torch.Tensor, padded: tuple[int, ...], logical: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return one padded item's bytes [1, bytes], and the window on them, in torch's item shape, that is not pad."""
-    flat = torch.empty((1, math.prod(padded) * t.itemsize), dtype=torch.uint8, device=t.device)
-    window = flat.view(*padded[:-1], padded[-1] * t.itemsize)
-    for axis, extent in enumerate((*logical[:-1], logical[-1] * t.itemsize)):
-        window = window.narrow(axis, 0, extent)
-    return flat, window
+def _scratch(flat: torch.Tensor) -> torch.Tensor:
+    """Return scratch [1, bytes] for the pieces of flat items [items, bytes]."""
+    return torch.empty((1, min(flat.shape[1], PIECE_BYTES)), dtype=torch.uint8, device=flat.device)
 
 
-def _items(t: torch.Tensor, batch_axes: int) -> torch.Tensor:
-    """Return the batch items of `t` along one axis, as bytes."""
-    item = t.shape[batch_axes:]
-    return _flat_bytes(t).view(-1, *item[:-1], item[-1] * t.itemsize)
-
-
-def _fill(subject: str, flat: torch.Tensor, pattern: int, bits: int) -> None:
-    """Return nothing; write the pattern of one element, little endian, over all bytes."""
+def _fill(subject: str, pattern: int, bits: int) -> tuple[torch.dtype, int]:
+    """Return the dtype and the number that fill bytes with the pattern of one element, little endian."""
     if not 0 <= pattern < 1 << bits:
         raise refuse(subject, "fill", f"a pattern of {bits} bits", hex(pattern))
     if bits == 4:
         pattern, bits = pattern * 0x11, 8
     signed = pattern - (1 << bits) if bits > 8 and pattern >> (bits - 1) else pattern
-    flat.view(dict(UNITS)[bits // 8]).fill_(signed)
+    return dict(UNITS)[bits // 8], signed
 
 
 def _flat_bytes(t: torch.Tensor) -> torch.Tensor:

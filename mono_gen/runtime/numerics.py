@@ -6,19 +6,18 @@ Data are [..., rows, k], dense row-major. All work goes by chunks of rows, so th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 
+from mono_gen.runtime import cpu_values
 from mono_gen.runtime.errors import MonoUnsupported, Problem
 from mono_gen.runtime.gpu import has_kernels, written
 from mono_gen.runtime.layouts import Storage
 from mono_gen.runtime.moves import check_out, pack
+from mono_gen.runtime.products import BLOCK, REFUSED, bf16_bits
 from mono_gen.runtime.tensors import bytes_problems, dtype_name, dtype_problem, joined, kind_problem, plain
 
-BLOCK = 32  # elements of k under one e8m0 scale
-CHUNK_ELEMENTS = 1 << 21  # about 30 MiB of scratch
-REFUSED = 0x7FFF  # a bf16 NaN, which no product is: marks the table's entries that have no bf16 value
 FP8_MAX = {torch.float8_e4m3fn: 448, torch.float8_e4m3fnuz: 240}
 E8M0 = (torch.float8_e8m0fnu, torch.uint8)
 
@@ -41,9 +40,14 @@ def dequantize_mxfp8(field: str, data: torch.Tensor, scale: torch.Tensor) -> tor
             raise MonoUnsupported(field, _mxfp8_problems(field, data, scale))
         return result
     lost = torch.zeros((), dtype=torch.bool, device=data.device)
-    for codes, exponents, target in _chunks(data.view(torch.uint8), scale.view(torch.uint8), result):
-        target.view(torch.int16).copy_(_bf16_bits(codes, exponents))
-        lost |= (target.view(torch.int16) == REFUSED).any()
+    scratch = cpu_values.scratch_for(data.numel()) if data.is_cpu else None
+    for codes, exponents, target in _chunks(*_blocks(data, scale), result.view(-1, BLOCK)):
+        exact = cpu_values.products(codes, exponents, scratch) if scratch is not None else None
+        if exact is not None:
+            target.copy_(exact)
+        else:
+            target.view(torch.int16).copy_(bf16_bits(codes, exponents))
+            lost |= (target.view(torch.int16) == REFUSED).any()
     if lost:
         raise MonoUnsupported(field, _mxfp8_problems(field, data, scale))
     return result
@@ -59,10 +63,16 @@ def quantize_ptpc_fp8(field: str, values: torch.Tensor, dtype: torch.dtype) -> t
     _raise(field, *_matrix_problems(field, values, (torch.bfloat16,)), *_target_problems(field, dtype))
     values = plain(values)
     q, scale = _ptpc_outputs(field, values, dtype, None, tuple(values.shape[-2:]))
+    scratch = cpu_values.scratch_for(values.numel()) if values.is_cpu else None
     for rows, q_rows, scale_rows in _chunks(values, q, scale):
-        _quantize_rows(rows, q_rows, scale_rows)
-    if not torch.isfinite(scale).all():
-        raise MonoUnsupported(field, _non_finite(field, values))
+        if scratch is not None:
+            load = partial(cpu_values.wide_rows, rows, scratch)
+            cpu_values.quantize_rows(load, _reciprocal(FP8_MAX[dtype]), q_rows, scale_rows)
+        else:
+            _quantize_rows(rows, q_rows, scale_rows)
+    finite = torch.isfinite(scale)
+    if not finite.all():
+        raise MonoUnsupported(field, _non_finite(field, ~finite))
     return q, scale
 
 
@@ -115,12 +125,14 @@ def _quantized_by_kernels(
 
 def _requantize(field: str, data: torch.Tensor, scale: torch.Tensor, q: torch.Tensor, q_scale: torch.Tensor) -> None:
     """Return nothing; write q and q_scale by chunks of rows. Raises MonoUnsupported, where a block is refused."""
-    lost = torch.zeros((), dtype=torch.bool, device=data.device)
+    scratch = cpu_values.scratch_for(data.numel()) if data.is_cpu else None
     for codes, exponents, q_rows, scale_rows in _chunks(data.view(torch.uint8), scale.view(torch.uint8), q, q_scale):
-        bits = _bf16_bits(codes, exponents)
-        lost |= (bits == REFUSED).any()
-        _quantize_rows(bits.view(torch.bfloat16), q_rows, scale_rows)
-    if lost:
+        if scratch is not None:
+            load = partial(cpu_values.wide_products, codes, exponents, scratch)
+            cpu_values.quantize_rows(load, _reciprocal(FP8_MAX[q.dtype]), q_rows, scale_rows)
+        else:
+            _quantize_rows(bf16_bits(codes, exponents).view(torch.bfloat16), q_rows, scale_rows)
+    if not torch.isfinite(q_scale).all():  # a product that is refused is a NaN, and so is its row's scale
         raise MonoUnsupported(field, _mxfp8_problems(field, data, scale))
 
 
@@ -141,8 +153,9 @@ def cast_bf16(field: str, values: torch.Tensor) -> torch.Tensor:
         return result
     lost = torch.zeros((), dtype=torch.bool, device=values.device)
     for bits, target in _flat_chunks(values.view(torch.int32), result.view(torch.int16)):
-        lost |= ((bits & 0x7FFFFFFF) >= 0x7F7F8000).any()  # the least magnitude that rounds past bf16
-        target.copy_((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
+        lost |= (bits & 0x7FFFFFFF).amax() >= 0x7F7F8000  # the least magnitude that rounds past bf16
+        is_odd = (bits >> 16).bitwise_and_(1)
+        target.copy_(is_odd.add_(bits).add_(0x7FFF).bitwise_right_shift_(16))
     if lost:
         raise MonoUnsupported(field, _cast_problems(field, values))
     return result
@@ -173,38 +186,6 @@ def fn_to_fnuz(field: str, data: torch.Tensor, scale: torch.Tensor) -> tuple[tor
         )
     _raise(field, *problems)
     return codes.masked_fill(codes == 0x80, 0).view(torch.float8_e4m3fnuz), doubled
-
-
-def _bf16_bits(codes: torch.Tensor, exponents: torch.Tensor) -> torch.Tensor:
-    """Return the bf16 bit patterns [rows, k] as int16 of codes [rows, k] under exponents [rows, k / 32], both uint8."""
-    rows, k = codes.shape
-    base = exponents.to(torch.int32).mul_(256).unsqueeze(-1)
-    index = (base + codes.view(rows, k // BLOCK, BLOCK)).view(-1)
-    return torch.index_select(_product_table(codes.device), 0, index).view(rows, k)
-
-
-@lru_cache(maxsize=16)
-def _product_table(device: torch.device) -> torch.Tensor:
-    """Return the bf16 bits of every product, at exponent * 256 + code, as int16: 128 KiB a device, made once."""
-    with torch.inference_mode(False):
-        exponent = torch.arange(256, dtype=torch.int32, device="cpu").view(256, 1)
-        code = torch.arange(256, dtype=torch.int32, device="cpu").view(1, 256)
-        field, fraction = (code >> 3) & 15, code & 7
-        # |value| = digits * 2^power, digits < 16, before the scale
-        digits = torch.where(field > 0, fraction + 8, fraction)
-        power = torch.clamp(field, min=1) - 10
-        top = (digits > 1).int() + (digits > 3).int() + (digits > 7).int()  # of the highest bit
-        lead = power + exponent - 127 + top  # |product| is in [2^lead, 2^(lead + 1))
-        normal = ((lead + 127) << 7) + ((digits << (7 - top)) & 0x7F)
-        shift = power + exponent + 6  # digits * 2^shift counts the subnormal unit, 2^-133
-        right = torch.clamp(-shift, min=0)
-        half_even = (1 << right) // 2 - 1 + ((digits >> right) & 1)
-        subnormal = torch.where(shift >= 0, digits << torch.clamp(shift, 0, 8), (digits + half_even) >> right)
-        # without a shift half_even would be (digits & 1) - 1: that branch is not taken
-        magnitude = torch.where(digits == 0, 0, torch.where(lead >= -126, normal, subnormal))
-        bits = magnitude - ((code >> 7) << 15)  # the sign bit of an int16
-        refused = (exponent == 255) | ((code & 0x7F) == 0x7F) | ((digits > 0) & (lead > 127))
-        return torch.where(refused, REFUSED, bits).to(torch.int16).view(-1).to(device)
 
 
 def _quantize_rows(values: torch.Tensor, q: torch.Tensor, scale: torch.Tensor) -> None:
@@ -286,7 +267,7 @@ def _chunks(*matrices: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
     """Yield the same rows of each tensor; all leading axes of the first but its last are rows."""
     k = matrices[0].shape[-1]
     total = matrices[0].numel() // k
-    step = max(1, CHUNK_ELEMENTS // k)
+    step = max(1, cpu_values.CHUNK_ELEMENTS // k)
     flat = [t.view(total, -1) if t.dim() == matrices[0].dim() else t.view(total) for t in matrices]
     for start in range(0, total, step):
         yield tuple(t[start : start + step] for t in flat)
@@ -294,18 +275,26 @@ def _chunks(*matrices: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
 def _flat_chunks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
     flat = [t.view(-1) for t in tensors]
-    for start in range(0, flat[0].numel(), CHUNK_ELEMENTS):
-        yield tuple(t[start : start + CHUNK_ELEMENTS] for t in flat)
+    step = cpu_values.CHUNK_ELEMENTS
+    for start in range(0, flat[0].numel(), step):
+        yield tuple(t[start : start + step] for t in flat)
+
+
+def _blocks(data: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return codes [blocks, 32] and exponents [blocks, 1]."""
+    return data.view(torch.uint8).view(-1, BLOCK), scale.view(torch.uint8).view(-1, 1)
 
 
 def _mxfp8_problems(field: str, data: torch.Tensor, scale: torch.Tensor) -> list[Problem]:
     """Return what the products were refused for, each with its first row and block. Runs on the way out only."""
-    exponents, codes = scale.view(torch.uint8), data.view(torch.uint8)
-    blocks = codes.view(*codes.shape[:-1], -1, BLOCK)
-    nan = ((blocks & 0x7F) == 0x7F).any(dim=-1)
+    nan, past = (torch.empty(scale.shape, dtype=torch.bool, device=data.device) for _ in range(2))
+    for codes, powers, has_nan, is_past in _chunks(*_blocks(data, scale), nan.view(-1, 1), past.view(-1, 1)):
+        numbers = (codes & 0x7F) != 0x7F
+        lost = numbers & (bf16_bits(codes, powers) == REFUSED)
+        has_nan.copy_(~numbers.all(dim=-1, keepdim=True))
+        is_past.copy_(lost.any(dim=-1, keepdim=True) & (powers != 255))
+    exponents = scale.view(torch.uint8)
     names = ("row", "block")
-    products = _bf16_bits(codes.view(-1, codes.shape[-1]), exponents.view(-1, exponents.shape[-1])).view(blocks.shape)
-    past = ((products == REFUSED) & ((blocks & 0x7F) != 0x7F)).any(dim=-1) & (exponents != 255)
     found = (
         _places(field, "e8m0 scale", "0..254", "255 (NaN)", exponents == 255, names),
         _places(field, "fp8 code", "a number", "a NaN (0x7F or 0xFF)", nan, names),
@@ -314,10 +303,8 @@ def _mxfp8_problems(field: str, data: torch.Tensor, scale: torch.Tensor) -> list
     return [problem for problem in found if problem is not None]
 
 
-def _non_finite(field: str, values: torch.Tensor) -> list[Problem]:
-    problem = _places(
-        field, "value", "finite in every row", "an infinity or a NaN", ~torch.isfinite(values).all(-1), ("row",)
-    )
+def _non_finite(field: str, rows: torch.Tensor) -> list[Problem]:
+    problem = _places(field, "value", "finite in every row", "an infinity or a NaN", rows, ("row",))
     return [problem] if problem is not None else []
 
 

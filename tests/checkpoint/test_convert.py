@@ -327,9 +327,12 @@ def padded(tmp_path: Path) -> tuple[Path, Path, dict[str, torch.Tensor]]:
     return spec, tmp_path / "in", tensors
 
 
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
 def test_live_pads_segments_padded_each_and_stacked_tensors(
-    padded: tuple[Path, Path, dict[str, torch.Tensor]], tmp_path: Path
+    padded: tuple[Path, Path, dict[str, torch.Tensor]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
+    """Items of a fixed number, too, go one by one or together."""
+    monkeypatch.setattr("mono_gen.checkpoint.convert.CHUNK_BYTES", chunk)
     spec, folder, t = padded
     run(folder, spec, tmp_path / "out", struct="Padded", rank=1, world=2)
     found = contents(tmp_path / "out")
@@ -352,6 +355,15 @@ def test_live_pads_segments_padded_each_and_stacked_tensors(
     assert torch.equal(found["l7.other"], t["l7.other"])
     assert not list((tmp_path / "out").glob("*.json"))  # one file, no index
     assert set(runtime.load(tmp_path / "out" / "model.safetensors")) == set(found)
+
+
+def test_what_is_converted_is_not_converted_again(
+    padded: tuple[Path, Path, dict[str, torch.Tensor]], tmp_path: Path
+) -> None:
+    spec, folder, _ = padded
+    run(folder, spec, tmp_path / "once", struct="Padded", world=2)
+    with pytest.raises(Refused, match=r"converted already: model\.safetensors has mono-gen's records"):
+        run(tmp_path / "once", spec, tmp_path / "twice", struct="Padded", world=2)
 
 
 def test_one_file_is_a_checkpoint(padded: tuple[Path, Path, dict[str, torch.Tensor]], tmp_path: Path) -> None:

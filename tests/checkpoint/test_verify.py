@@ -109,6 +109,16 @@ def test_a_wrong_byte_of_a_copied_tensor(out: Path, compare: Callable[..., Compa
     assert compare().differences == ((name, f"byte 100001: expected 0x{was:02x}, found 0x{now:02x}"),)
 
 
+def test_a_copied_tensor_of_another_type(out: Path, compare: Callable[..., Compared]) -> None:
+    """The same bytes, and another number in each of them."""
+    path, name = out / "model-00004-of-00004.safetensors", "language_model.model.norm.weight"
+    tensors = {one: t.clone() for one, t in load_file(path).items()}
+    tensors[name] = tensors[name].view(torch.int16)
+    path.unlink()
+    save_file(tensors, path)
+    assert compare().differences == ((name, "expected BF16 [256], found I16 [256]"),)
+
+
 def test_a_sample_finds_what_is_wrong_all_over(out: Path, compare: Callable[..., Compared]) -> None:
     """Two ranks exchanged, gate for up, a layout that was left out: most bytes differ then."""
     for byte in range(0, 256 * 512, 3):

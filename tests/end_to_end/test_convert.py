@@ -277,7 +277,7 @@ layer.block_sparse_moe.experts.w2_weight_scale
 
 
 def test_a_layer_of_the_real_size_in_little_memory(tmp_path: Path) -> None:
-    """0.96 GB of experts, of which one tensor is 0.6 GB: the process takes 350 MB more than what it imports."""
+    """0.96 GB of experts, of which one tensor is 0.6 GB: the process takes at most 250 MB more than its imports."""
     largest = big_checkpoint(tmp_path / "in")
     (tmp_path / "experts.map").write_text(EXPERTS_MAP)
     spec = ROOT / "specs" / "minimax_m3.layout"
@@ -296,7 +296,7 @@ def test_a_layer_of_the_real_size_in_little_memory(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     said, _, grown = ran.stdout.strip().splitlines()
     assert "4 tensors of 1 layer converted, 0 copied" in said
-    assert int(grown) < 350_000_000 < largest
+    assert int(grown) < 250_000_000 < largest
     ran = mono_gen("verify", tmp_path / "in", tmp_path / "out", *arguments[1:], "--sample", 48)
     assert ran.returncode == 0, ran.stdout
     shutil.rmtree(tmp_path / "in")

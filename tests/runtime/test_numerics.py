@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from mono_gen import runtime
-from mono_gen.runtime import MonoUnsupported, numerics
+from mono_gen.runtime import MonoUnsupported, cpu_values
+from mono_gen.runtime import products as products_module
 from tests.reference import values as reference
 
 FN, FNUZ = torch.float8_e4m3fn, torch.float8_e4m3fnuz
@@ -103,7 +104,7 @@ def every_product() -> NDArray[np.int64]:
 @pytest.mark.parametrize("flush", [False, True])
 def test_every_pair_of_code_and_scale(every_product: NDArray[np.int64], flush: bool) -> None:
     """All 65536: a block of 32 equal codes each, those that are refused left out and then refused one by one."""
-    numerics._product_table.cache_clear()
+    products_module.product_table.cache_clear()
     scales, codes = (axis.reshape(-1).astype(np.uint8) for axis in np.meshgrid(range(256), range(256), indexing="ij"))
     fine = every_product.reshape(-1) >= 0
     data = fp8(np.repeat(codes[fine][:, None], 32, axis=1))
@@ -114,7 +115,7 @@ def test_every_pair_of_code_and_scale(every_product: NDArray[np.int64], flush: b
     else:
         result = runtime.dequantize_mxfp8("w", data, scale)
     assert (bits_of(result) == every_product.reshape(-1)[fine][:, None]).all()
-    table = numerics._product_table(torch.device("cpu")).numpy().view(np.uint16)
+    table = products_module.product_table(torch.device("cpu")).numpy().view(np.uint16)
     assert ((table == 0x7FFF) == ~fine).all()
     assert int((~fine).sum()) > 256 + 2 * 255
 
@@ -287,7 +288,7 @@ def test_chunks_change_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = runtime.dequantize_mxfp8("w", data, scale)
     fp32 = wide.float() * 1.001
     cast = runtime.cast_bf16("w", fp32)
-    monkeypatch.setattr(numerics, "CHUNK_ELEMENTS", 200)
+    monkeypatch.setattr(cpu_values, "CHUNK_ELEMENTS", 200)
     parts = runtime.mxfp8_to_ptpc_fp8("w", data, scale, dtype=FN)
     assert (codes_of(whole[0]) == codes_of(parts[0])).all()
     assert (whole[1] == parts[1]).all()

@@ -70,13 +70,11 @@ struct Mx {
         return scales + ScaleFold::dword(rg, chunk) + more / ScaleFold::kStepChunks * ScaleFold::kStep;
     }
 
-    // Pieces `first` on of a stage: the lane's of a tile.
+    // Slots `slot` on of a stage: a tile, of fp8 in two halves.
     template <class Stage>
-    static MONO_DEVICE void start(Stage& stage, int first, const Byte* tile) {
+    static MONO_DEVICE void start(Stage& stage, int slot, const Byte* tile) {
         MONO_UNROLL
-        for (int i = 0; i < kCount; ++i) {
-            stage.start_quad(first + i, tile + Fold::uniform(0, i / kPieces), Fold::lane(piece_lane(i % kPieces)));
-        }
+        for (int h = 0; h < kHalves; ++h) stage.template start<Fold>(slot + h, tile + Fold::uniform(0, h));
     }
 
     // Dwords `first` on.
@@ -88,13 +86,13 @@ struct Mx {
         }
     }
 
-    // 16 rows, 128 k: pieces and dwords of the stage; kSelect the byte of the dwords, once `shift` bits are off.
+    // 16 rows, 128 k: slots and dwords of the stage; kSelect the byte of the dwords, once `shift` bits are off.
     template <int kSelect, class Stage>
-    static MONO_DEVICE void multiply(Tile& tile, const Stage& stage, int quad, int word, int shift, const MxChunk<kType>& x) {
+    static MONO_DEVICE void multiply(Tile& tile, const Stage& stage, int slot, int word, int shift, const MxChunk<kType>& x) {
         Quad w[kCount];
         unsigned scale[kScales<kType>];
         MONO_UNROLL
-        for (int i = 0; i < kCount; ++i) w[i] = stage.quad(quad + i);
+        for (int i = 0; i < kCount; ++i) w[i] = stage.piece(slot + i / kPieces, i % kPieces);
         MONO_UNROLL
         for (int i = 0; i < kScales<kType>; ++i) scale[i] = stage.word(word + i) >> shift;
         multiply_mx<kType, kSelect>(tile, w, scale, x);
@@ -118,14 +116,14 @@ static_assert(kInter % kColumns == 0, "up_gate: blocks of 32 columns");
 // A pair of chunks under way: gate and up of the group's halves, and the dwords of their scales.
 template <class M>
 struct UpPair {
-    static constexpr int kQuads = 2 * kHalvesOfGroup * 2 * M::kCount;
+    static constexpr int kTiles = 2 * kHalvesOfGroup * 2 * M::kHalves;
     static constexpr int kWords = 2 * kScales<M::kElements>;
     static constexpr int kAhead = kPairsAhead<M::kElements> < kChunkPairs ? kPairsAhead<M::kElements> : kChunkPairs;
-    using Area = StageArea<kAhead * kQuads, kAhead * kWords>;
-    using Stage = Staged<kAhead * kQuads, kAhead * kWords>;
+    using Area = StageArea<kAhead * kTiles, kAhead * kWords>;
+    using Stage = Staged<kAhead * kTiles, kAhead * kWords>;
 
-    static constexpr MONO_DEVICE int quad(int slot, int part, int half, int chunk) {
-        return slot * kQuads + ((part * kHalvesOfGroup + half) * 2 + chunk) * M::kCount;
+    static constexpr MONO_DEVICE int tile(int slot, int part, int half, int chunk) {
+        return slot * kTiles + ((part * kHalvesOfGroup + half) * 2 + chunk) * M::kHalves;
     }
     static constexpr MONO_DEVICE int word(int slot, int part) { return slot * kWords + part * kScales<M::kElements>; }
 
@@ -141,7 +139,7 @@ struct UpPair {
             for (int h = 0; h < kHalvesOfGroup; ++h) {
                 MONO_UNROLL
                 for (int c = 0; c < 2; ++c) {
-                    M::start(stage, quad(slot, part, h, c), M::tile(weights, rg + half + h, first, more + c));
+                    M::start(stage, tile(slot, part, h, c), M::tile(weights, rg + half + h, first, more + c));
                 }
             }
             M::start_scales(stage, word(slot, part), M::scale_tile(scales, rg, first, more));
@@ -161,13 +159,13 @@ struct UpPair {
             for (int part = 0; part < 2; ++part) {
                 const int w = word(slot, part);
                 if constexpr (kHalvesOfGroup == 1) {
-                    M::template multiply<0>(tiles[part][0], stage, quad(slot, part, 0, c), w, 8 * Fold::select(half, c), x);
+                    M::template multiply<0>(tiles[part][0], stage, tile(slot, part, 0, c), w, 8 * Fold::select(half, c), x);
                 } else if (c == 0) {  // each byte of a dword is an operand select
-                    M::template multiply<Fold::select(0, 0)>(tiles[part][0], stage, quad(slot, part, 0, 0), w, 0, x);
-                    M::template multiply<Fold::select(1, 0)>(tiles[part][1], stage, quad(slot, part, 1, 0), w, 0, x);
+                    M::template multiply<Fold::select(0, 0)>(tiles[part][0], stage, tile(slot, part, 0, 0), w, 0, x);
+                    M::template multiply<Fold::select(1, 0)>(tiles[part][1], stage, tile(slot, part, 1, 0), w, 0, x);
                 } else {
-                    M::template multiply<Fold::select(0, 1)>(tiles[part][0], stage, quad(slot, part, 0, 1), w, 0, x);
-                    M::template multiply<Fold::select(1, 1)>(tiles[part][1], stage, quad(slot, part, 1, 1), w, 0, x);
+                    M::template multiply<Fold::select(0, 1)>(tiles[part][0], stage, tile(slot, part, 0, 1), w, 0, x);
+                    M::template multiply<Fold::select(1, 1)>(tiles[part][1], stage, tile(slot, part, 1, 1), w, 0, x);
                 }
             }
         }
@@ -213,6 +211,7 @@ MONO_DEVICE void up_gate(UpShared<M>& lds, const Arguments& args, const Byte* we
         stage.template wait<Pair::kAhead - 1>();
         Pair::multiply(tiles, stage, p % Pair::kAhead, half, rows, first + 2 * p);
         if (p + Pair::kAhead < kChunkPairs) {
+            stage.free_slot();
             Pair::start(stage, p % Pair::kAhead, weights, scales, half, first, 2 * (p + Pair::kAhead));
         } else {
             stage.end_group();  // empty: the waits count groups
@@ -260,8 +259,8 @@ static_assert(kInter % 128 == 0, "down: whole chunks");
 template <class M>
 struct DownShared {
     static constexpr int kAhead = kUnitsAhead<M::kElements>;  // units, of 16 rows and 128 k, under way at once
-    using Area = StageArea<kAhead * M::kCount, kAhead * kScales<M::kElements>>;
-    using Stage = Staged<kAhead * M::kCount, kAhead * kScales<M::kElements>>;
+    using Area = StageArea<kAhead * M::kHalves, kAhead * kScales<M::kElements>>;
+    using Stage = Staged<kAhead * M::kHalves, kAhead * kScales<M::kElements>>;
 
     Routes routes;
     alignas(16) Area stage;
@@ -309,7 +308,7 @@ MONO_DEVICE void down(DownShared<M>& lds, const Arguments& args, const void* wei
     const auto start = [&](int slot, int unit) {
         if (unit < units) {
             const int expert = wave::uniform(lds.routes.expert[unit / kDownChunks]), chunk = unit % kDownChunks;
-            M::start(stage, slot * M::kCount, M::tile(at(weights, M::weight_base(expert)), rg, chunk));
+            M::start(stage, slot * M::kHalves, M::tile(at(weights, M::weight_base(expert)), rg, chunk));
             M::start_scales(stage, slot * kWords, M::scale_tile(at(scales, M::scale_base(expert)), rg, chunk));
         }
         stage.end_group();
@@ -335,10 +334,11 @@ MONO_DEVICE void down(DownShared<M>& lds, const Arguments& args, const void* wei
                     if (!has_tokens(rows, eight)) continue;
                     const MxChunk<M::kElements> x(rows, 128 * chunk, eight);
                     const int shift = 8 * M::ScaleFold::select(half, chunk % 2);
-                    M::template multiply<0>(tile, stage, i * M::kCount, i * kWords, shift, x);
+                    M::template multiply<0>(tile, stage, i * M::kHalves, i * kWords, shift, x);
                 }
                 add_weighted(sum, tile, lds.weight[u], tokens);
             }
+            stage.free_slot();
             start(i, unit + kAhead * kGroupsOfHalf);
         }
     }

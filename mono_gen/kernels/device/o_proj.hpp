@@ -24,7 +24,7 @@ static_assert(kK % (128 * kGroupsOfHalf) == 0, "o_proj: chunks a group must be e
 static_assert(Layer::w_o::kExtent_row % kRows == 0, "o_proj: blocks of 32 rows");
 
 union Shared {
-    StageArea<2 * kPairs * kPieces, 0> stage;
+    StageArea<2 * kPairs, 0> stage;
     float parts[2][kPartsOfHalf][kTileFloats];  // once the weights are done with
 };
 
@@ -38,16 +38,18 @@ MONO_GLOBAL void mono_o_proj_kernel(const OProjArguments args) {
     const int rg = 2 * wave::block_x() + half;
 
     const Byte* weights = at(args.w_o, OFold::uniform(rg, 2 * group * kPairs));
-    Staged<2 * kPairs * kPieces, 0> w(lds.stage);
+    Staged<2 * kPairs, 0> w(lds.stage);
     MONO_UNROLL
     for (int c = 0; c < 2 * kPairs; ++c) {
-        MONO_UNROLL
-        for (int i = 0; i < kPieces; ++i) {
-            w.start_quad(c * kPieces + i, weights + c * OFold::kStep, OFold::lane(piece_lane(i)));
-        }
+        w.start<OFold>(c, weights + c * OFold::kStep);
         if (c % 2 == 1) w.end_group();
     }
+    const int r = thread % kRows, t = thread / kRows;
+    const float scale = load_float(at(args.s_o, OScaleFold::uniform(wave::block_x())), OScaleFold::lane(r));
     wave::wait_for_inputs();
+    const long long place = static_cast<long long>(t) * Layer::w_o::kExtent_row + kRows * wave::block_x() + r;
+    const float x_scale = t < tokens ? static_cast<const float*>(args.x_scale)[t] : 0.0f;
+    const float residual = t < tokens ? low_bf16(static_cast<const unsigned short*>(args.residual)[place]) : 0.0f;
 
     const TokenRows rows = {static_cast<const Byte*>(args.x8), kActivationBytes * kK, nullptr, 0, tokens, (1u << tokens) - 1u};
     Tile tile;
@@ -56,8 +58,8 @@ MONO_GLOBAL void mono_o_proj_kernel(const OProjArguments args) {
         w.wait_for(p, kPairs);
         Quad first[kPieces], second[kPieces];
         for (int i = 0; i < kPieces; ++i) {
-            first[i] = w.quad(2 * p * kPieces + i);
-            second[i] = w.quad((2 * p + 1) * kPieces + i);
+            first[i] = w.piece(2 * p, i);
+            second[i] = w.piece(2 * p + 1, i);
         }
         multiply_fp8_pair(tile, first, second, rows, 128 * (group * kPairs + p));
     }
@@ -65,14 +67,8 @@ MONO_GLOBAL void mono_o_proj_kernel(const OProjArguments args) {
     store_tile(tile, lds.parts[half][own_part(group)]);
     wave::barrier();
 
-    const int r = thread % kRows, t = thread / kRows;
     if (t < tokens) {
-        const int row = kRows * wave::block_x() + r;
         const float sum = tile_sum(lds.parts[r / 16][0], kPartsOfHalf, kTileFloats, r % 16, t);
-        const float scale = load_float(at(args.s_o, OScaleFold::uniform(wave::block_x())), OScaleFold::lane(r));
-        const float x_scale = static_cast<const float*>(args.x_scale)[t];
-        const long long place = static_cast<long long>(t) * Layer::w_o::kExtent_row + row;
-        const float residual = low_bf16(static_cast<const unsigned short*>(args.residual)[place]);
         static_cast<unsigned short*>(args.a)[place] = bf16_of(sum * x_scale * scale + residual);
     }
 }

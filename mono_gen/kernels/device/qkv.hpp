@@ -21,7 +21,7 @@ constexpr int kParts = kGroups * kPartsOfGroup;
 static_assert(kHidden % (64 * kGroups) == 0, "qkv: the groups of a block split k evenly");
 
 union Shared {
-    StageArea<kChunks * kPieces, 0> stage;
+    StageArea<kChunks, 0> stage;
     float parts[kParts][kTileFloats];  // once the weights are done with
 };
 
@@ -55,16 +55,16 @@ MONO_GLOBAL void mono_qkv_kernel(const QkvArguments args) {
     const int rg = wave::block_x(), group = group_index();
 
     const Byte* weights = at(args.w_qkv, QkvFold::uniform(rg, group * kChunks));
-    Staged<kChunks * kPieces, 0> w(lds.stage);
+    Staged<kChunks, 0> w(lds.stage);
     MONO_UNROLL
     for (int c = 0; c < kChunks; ++c) {
-        MONO_UNROLL
-        for (int i = 0; i < kPieces; ++i) {
-            w.start_quad(c * kPieces + i, weights + c * QkvFold::kStep, QkvFold::lane(piece_lane(i)));
-        }
+        w.start<QkvFold>(c, weights + c * QkvFold::kStep);
         w.end_group();
     }
+    const int r = thread % 16, t = thread / 16;
+    const float scale = load_float(at(args.s_qkv, QkvScaleFold::uniform(rg)), QkvScaleFold::lane(r));
     wave::wait_for_inputs();
+    const float x_scale = t < tokens ? static_cast<const float*>(args.x_scale)[t] : 0.0f;
 
     const Byte* x8 = static_cast<const Byte*>(args.x8);
     const TokenRows rows = {x8, kActivationBytes * kHidden, nullptr, 0, tokens, (1u << tokens) - 1u};
@@ -73,18 +73,15 @@ MONO_GLOBAL void mono_qkv_kernel(const QkvArguments args) {
     for (int c = 0; c < kChunks; ++c) {
         w.wait_for(c, kChunks);
         Quad pieces[kPieces];
-        for (int i = 0; i < kPieces; ++i) pieces[i] = w.quad(c * kPieces + i);
+        for (int i = 0; i < kPieces; ++i) pieces[i] = w.piece(c, i);
         multiply_fp8(tile, pieces, rows, 64 * (group * kChunks + c));
     }
     w.done();
     store_tile(tile, lds.parts[own_part(group)]);
     wave::barrier();
 
-    const int r = thread % 16, t = thread / 16;
     if (t < tokens) {
         const float sum = tile_sum(lds.parts[0], kParts, kTileFloats, r, t);
-        const float scale = load_float(at(args.s_qkv, QkvScaleFold::uniform(rg)), QkvScaleFold::lane(r));
-        const float x_scale = static_cast<const float*>(args.x_scale)[t];
         const Output to = output(args, rg);
         static_cast<unsigned short*>(to.base)[t * to.width + to.first + r] = bf16_of(sum * x_scale * scale);
     }

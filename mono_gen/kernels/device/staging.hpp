@@ -3,54 +3,64 @@
 #ifndef MONO_DEVICE_STAGING_HPP
 #define MONO_DEVICE_STAGING_HPP
 
-#include "memory.hpp"
+#include "products.hpp"
 
 namespace mono {
 
-#if defined(MONO_CUDA)
+// Tiles of 16 rows and 64 lanes' pieces of 16 bytes, one after another: tile `slot` of a group begins at piece `slot` of
+// each lane, and has kPieces of them.
+#if defined(MONO_CUDA) && !defined(MONO_DOT)
 
-// What a block keeps of kQuads pieces and kWords dwords a lane.
-template <int kQuads, int kWords>
+// What a block keeps: kTiles tiles a group, kWords dwords a lane.
+template <int kTiles, int kWords>
 struct StageArea {
-    Quad quads[kQuads][kThreads];
+    Quad quads[kWaves][kTiles][64];
     unsigned words[kWords > 0 ? kWords : 1][kThreads];
 };
 
-// All of it is volatile, which keeps its order, and touches no other memory: loads of activations pass a wait.
-template <int kQuads, int kWords>
+// Lanes copy pieces that follow each other, and read those of their rows. A piece of row r and k group g lies so that
+// neither meets a bank twice. All of it is volatile, which keeps its order, and touches no other memory: loads of
+// activations pass a wait.
+template <int kTiles, int kWords>
 struct Staged {
-    StageArea<kQuads, kWords>& area;
+    StageArea<kTiles, kWords>& area;
 
-    MONO_DEVICE explicit Staged(StageArea<kQuads, kWords>& given) : area(given) {}
+    MONO_DEVICE explicit Staged(StageArea<kTiles, kWords>& given) : area(given) {}
 
-    MONO_DEVICE void start_quad(int i, const Byte* base, int lane) {
-        const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(&area.quads[i][wave::thread()]));
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(base + lane));
+    static MONO_DEVICE int place(int g, int r) { return 16 * g + (r ^ 2 * g); }
+
+    template <class Fold>
+    MONO_DEVICE void start(int tile, const Byte* base) {
+        MONO_UNROLL
+        for (int i = 0; i < kPieces; ++i) {
+            const int l = lane_index() + 32 * i;
+            copy<16>(&area.quads[wave::thread() / kWave][tile][place(l / 16, l % 16)], base + Fold::lane(l));
+        }
     }
     MONO_DEVICE void start_word(int i, const Byte* base, int lane) {
-        const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(&area.words[i][wave::thread()]));
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(base + lane));
+        copy<4>(&area.words[i][wave::thread()], base + lane);
     }
-    MONO_DEVICE Quad quad(int i) const {
-        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(&area.quads[i][wave::thread()]));
+
+    MONO_DEVICE Quad piece(int tile, int i) const {
+        const int g = lane_index() % 4, r = lane_index() / 4 + 8 * i;
         Quad q;
         asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(q.w[0]), "=r"(q.w[1]), "=r"(q.w[2]), "=r"(q.w[3])
-                     : "r"(from));
+                     : "r"(address(&area.quads[wave::thread() / kWave][tile][place(g, r)])));
         return q;
     }
     MONO_DEVICE unsigned word(int i) const {
-        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(&area.words[i][wave::thread()]));
         unsigned w;
-        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w) : "r"(from));
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w) : "r"(address(&area.words[i][wave::thread()])));
         return w;
     }
 
-    // Ends a group of starts, and waits for all groups but the last `kLeft`.
+    // Ends a group of starts, and waits for all groups but the last `kLeft`: this lane's and, as it reads their pieces, the
+    // other lanes'.
     MONO_DEVICE static void end_group() { asm volatile("cp.async.commit_group;"); }
     template <int kLeft>
     MONO_DEVICE static void wait() {
-        asm volatile("cp.async.wait_group %0;" ::"n"(kLeft));
+        asm volatile("cp.async.wait_group %0;\n\tbar.warp.sync 0xffffffff;" ::"n"(kLeft));
     }
     // Waits for group `i` of `count` that were all started; both are known in an unrolled loop.
     MONO_DEVICE static void wait_for(int i, int count) {
@@ -62,35 +72,53 @@ struct Staged {
         if (left == 4) return wait<4>();
         return wait<5>();
     }
+    // Before a slot is filled again: every lane of the warp has read it.
+    MONO_DEVICE static void free_slot() { asm volatile("bar.warp.sync 0xffffffff;"); }
     // The block's LDS may hold something else now.
     MONO_DEVICE static void done() {
         wait<0>();
         wave::barrier();
     }
+
+  private:
+    static MONO_DEVICE unsigned address(const void* shared) { return static_cast<unsigned>(__cvta_generic_to_shared(shared)); }
+
+    template <int kBytes>
+    static MONO_DEVICE void copy(void* to, const Byte* from) {
+        if constexpr (kBytes == 16) {
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address(to)), "l"(from));
+        } else {
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address(to)), "l"(from));
+        }
+    }
 };
 
 #else
 
-template <int kQuads, int kWords>
+template <int kTiles, int kWords>
 struct StageArea {};
 
-// Registers: the compiler waits for each where it is used. `i` is known when it is compiled, loops are unrolled.
-template <int kQuads, int kWords>
+// Registers: the compiler waits for each where it is used. Slots are known when it is compiled, loops are unrolled.
+template <int kTiles, int kWords>
 struct Staged {
-    Quad quads[kQuads] = {};
+    Quad quads[kTiles][kPieces] = {};
     unsigned words[kWords > 0 ? kWords : 1] = {};
 
-    MONO_DEVICE explicit Staged(StageArea<kQuads, kWords>&) {}
+    MONO_DEVICE explicit Staged(StageArea<kTiles, kWords>&) {}
 
-    MONO_DEVICE void start_quad(int i, const Byte* base, int lane) { quads[i] = load_weights<Quad>(base, lane); }
+    template <class Fold>
+    MONO_DEVICE void start(int tile, const Byte* base) {
+        for (int i = 0; i < kPieces; ++i) quads[tile][i] = load_weights<Quad>(base, Fold::lane(piece_lane(i)));
+    }
     MONO_DEVICE void start_word(int i, const Byte* base, int lane) { words[i] = load_weights<unsigned>(base, lane); }
-    MONO_DEVICE Quad quad(int i) const { return quads[i]; }
+    MONO_DEVICE Quad piece(int tile, int i) const { return quads[tile][i]; }
     MONO_DEVICE unsigned word(int i) const { return words[i]; }
 
     MONO_DEVICE static void end_group() {}
     template <int kLeft>
     MONO_DEVICE static void wait() {}
     MONO_DEVICE static void wait_for(int, int) {}
+    MONO_DEVICE static void free_slot() {}
     MONO_DEVICE static void done() {}  // LDS holds none of it
 };
 
