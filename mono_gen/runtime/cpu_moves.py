@@ -27,6 +27,7 @@ MOST_CHUNK_BYTES = 1 << 23
 _LEAST_BYTES = 1 << 14  # below, the calls of the rounds cost more than they save
 _NARROW = 8  # bytes that the innermost elements of a target make together at most, to be moved one by one
 _SHORT = 64  # elements along the target's last two axes: with fewer torch spends its time between its loops
+_FEW = 3  # elements along the last axis alone
 _WORDS = (8, 4)  # bytes a word
 
 
@@ -66,7 +67,7 @@ def move(target: torch.Tensor, source: torch.Tensor) -> None:
     Law:      tests/runtime/test_cpu_moves.py
     """
     dims = _joined(target, source)
-    if math.prod(dim.size for dim in dims[-2:]) >= _SHORT:
+    if dims and dims[-1].size > _FEW and math.prod(dim.size for dim in dims[-2:]) >= _SHORT:
         _strided(target, dims, True).copy_(_strided(source, dims, False))
         return
     words = _plan_words(dims, target, source) if target.itemsize == 1 and target.nbytes >= _LEAST_BYTES else None
@@ -173,7 +174,8 @@ def _move_words(words: _Words, target: torch.Tensor, source: torch.Tensor) -> No
             high.bitwise_xor_(change)
             change.bitwise_left_shift_(bits)
             low.bitwise_xor_(change)
-        written[(*cut[:-1], slice(cut[-1].start // ratio, cut[-1].stop // ratio))].copy_(stage.made)
+        there = (*cut[:-1], slice(cut[-1].start // ratio, cut[-1].stop // ratio))
+        written[there].copy_(stage.made)
 
 
 @frozen

