@@ -12,9 +12,9 @@ import pytest
 import torch
 from rich.progress import Progress
 
+from mono_gen.kernels import load
 from mono_gen.pipeline import generate
 from mono_gen.runtime import MonoUnsupported
-from mono_gen.kernels import load
 from tests.conftest import ROOT, load_generated
 from tests.end_to_end.light_layer import CONVERTED, E4M3, E8M0, FP4, PATHS, at, drop, empty, light_layer, put, specimens
 from tools.demo import __main__ as demo

@@ -45,7 +45,7 @@ MONO_GLOBAL void mono_o_proj_kernel(const OProjArguments args) {
         if (c % 2 == 1) w.end_group();
     }
     const int r = thread % kRows, t = thread / kRows;
-    const float scale = load_float(at(args.s_o, OScaleFold::uniform(wave::block_x())), OScaleFold::lane(thread));
+    const float scale = load_weights<float>(at(args.s_o, OScaleFold::uniform(wave::block_x())), OScaleFold::lane(thread));
     wave::wait_for_inputs();
     const long long place = static_cast<long long>(t) * Layer::w_o::kExtent_row + kRows * wave::block_x() + r;
     const float x_scale = t < tokens ? static_cast<const float*>(args.x_scale)[t] : 0.0f;

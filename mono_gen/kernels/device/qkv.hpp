@@ -62,7 +62,7 @@ MONO_GLOBAL void mono_qkv_kernel(const QkvArguments args) {
         w.end_group();
     }
     const int r = thread % 16, t = thread / 16;
-    const float scale = load_float(at(args.s_qkv, QkvScaleFold::uniform(rg)), QkvScaleFold::lane(thread));
+    const float scale = load_weights<float>(at(args.s_qkv, QkvScaleFold::uniform(rg)), QkvScaleFold::lane(thread));
     wave::wait_for_inputs();
     const float x_scale = t < tokens ? static_cast<const float*>(args.x_scale)[t] : 0.0f;
 
