@@ -47,7 +47,8 @@ MONO_GLOBAL void mono_o_proj_kernel(const OProjArguments args) {
     const int r = thread % kRows, t = thread / kRows;
     const float scale = load_weights<float>(at(args.s_o, OScaleFold::uniform(wave::block_x())), OScaleFold::lane(thread));
     wave::wait_for_inputs();
-    const long long place = static_cast<long long>(t) * Layer::w_o::kExtent_row + kRows * wave::block_x() + r;
+    const unsigned place = static_cast<unsigned>(t) * static_cast<unsigned>(Layer::w_o::kExtent_row) +
+                           static_cast<unsigned>(kRows * wave::block_x() + r);
     const float x_scale = t < tokens ? static_cast<const float*>(args.x_scale)[t] : 0.0f;
     const float residual = t < tokens ? low_bf16(static_cast<const unsigned short*>(args.residual)[place]) : 0.0f;
 
