@@ -35,11 +35,9 @@ check: $(STAMP)
 	$(BIN)/mono-gen fmt --check specs mono_gen/library
 	$(MAKE) --no-print-directory test
 
-# Ratios, side by side; never a test.
+# Ratios, side by side; never a test. On a machine with a GPU, those of the GPU too.
 bench: $(STAMP)
-	$(BIN)/python -m tools.bench.pack
-	$(BIN)/python -m tools.bench.command
-	$(BIN)/python -m tools.bench.identity
+	$(BIN)/python -m tools.bench
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -26,7 +26,10 @@ class Piece:
 
 @frozen
 class Window:
-    """What a range holds of an item: `place` in its axes; at `start` of the range, a box of extents `box`."""
+    """What a range holds of an item: at `start`, a box of extents `box`, whose first elements are `place` of the item.
+
+    A place that reaches past the item, or lies past it, has fewer elements or none: the rest of the box are pads.
+    """
 
     start: int
     box: tuple[int, ...]
@@ -66,10 +69,9 @@ def windows(extents: tuple[int, ...], padded: tuple[int, ...], start: int, stop:
         return
     if start < first * row:
         yield from _inside(extents, padded, start, first * row, 0)
-    there = min(last, extents[0])
-    if first < there:
-        place = (slice(first, there), *(slice(0, extent) for extent in extents[1:]))
-        yield Window(first * row - start, (there - first, *padded[1:]), place)
+    if first < last:
+        place = (slice(first, last), *(slice(0, extent) for extent in extents[1:]))
+        yield Window(first * row - start, (last - first, *padded[1:]), place)
     if last * row < stop:
         yield from _inside(extents, padded, last * row, stop, last * row - start)
 
@@ -78,6 +80,5 @@ def _inside(extents: tuple[int, ...], padded: tuple[int, ...], start: int, stop:
     """Yield the windows of a range inside one row of the first axis; `offset` is where it begins in the whole range."""
     row = math.prod(padded[1:])
     i = start // row
-    if i < extents[0]:
-        for window in windows(extents[1:], padded[1:], start - i * row, stop - i * row):
-            yield Window(offset + window.start, (1, *window.box), (slice(i, i + 1), *window.place))
+    for window in windows(extents[1:], padded[1:], start - i * row, stop - i * row):
+        yield Window(offset + window.start, (1, *window.box), (slice(i, i + 1), *window.place))

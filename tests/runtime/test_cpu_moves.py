@@ -65,6 +65,30 @@ def test_words_of_both_sizes(size: int, chunk: int, monkeypatch: pytest.MonkeyPa
     assert got == want
 
 
+@pytest.mark.parametrize("chunk", [144, 256, 1000])
+def test_a_long_axis_is_cut_in_whole_units(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of 9, 16 and 62 words of 4 bytes along the last axis: the words go out by 4, 16 and 8 bytes."""
+    monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(cpu_moves, "_SHORT", 1 << 40)
+    monkeypatch.setattr(cpu_moves, "chunk_bytes", lambda: chunk)
+    got, want = moved(coded(3 * 128 * 4 * 4, 8).reshape(3, 128, 4, 4), (0, 3, 1, 2))
+    assert got == want
+
+
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (0, 1, 3, 2)])
+def test_gaps_between_words(order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(cpu_moves, "_SHORT", 1 << 40)
+    source = coded(3 * 8 * 4 * 4, 8).reshape(3, 8, 4, 4)
+    want = source.transpose(order)
+    room = torch.full((*want.shape[:-1], 2, want.shape[-1]), 0xA5, dtype=torch.uint8)
+    target, t = room[..., 0, :], torch.from_numpy(source).permute(order)
+    assert _plan_words(_joined(target, t), target, t) is not None
+    move(target, t)
+    assert (target.numpy() == want).all()
+    assert room[..., 1, :].eq(0xA5).all()
+
+
 def test_scales_move_in_words_both_ways() -> None:
     sizes, order = E8M0
     source = coded(math.prod(sizes), 8).reshape(sizes)

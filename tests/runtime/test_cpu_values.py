@@ -14,7 +14,6 @@ from tests.reference import values as reference
 from tests.runtime.test_numerics import FN, FNUZ, bf16, bits_of, codes_of, e8m0, flushing, fp8, products, random_mxfp8
 from tools.bench.cpu_convert import peak_bytes
 
-
 every_product = cache(products)
 
 

@@ -79,7 +79,8 @@ def _rank(rank: int, out: str, count: int) -> None:
         begun = time.monotonic()
         with pytest.raises(MonoUnsupported) as refused:
             module.Gathered.from_layer(layer_on(f"cuda:{rank}", *rows_of(rank, count if rank else 48)), group)
-        assert "w" in {problem.field for problem in refused.value.problems}, str(refused.value)
+        wrong_shape = "w: shape: expected 144 x 512 elements, found 128 x 512 elements"
+        assert wrong_shape in str(refused.value), str(refused.value)  # on both ranks
         assert time.monotonic() - begun < 60
     torch.distributed.destroy_process_group()
     (Path(out) / f"done{rank}").touch()

@@ -58,6 +58,7 @@ def test_pieces_are_the_item_in_order(seed: int) -> None:
     for piece in found:
         assert item[piece.place].size == piece.count <= most
         assert item[piece.place].reshape(-1)[0] == piece.start
+        assert piece.place[-1].start % 16 == 0  # no run is cut inside an element
 
 
 @pytest.mark.parametrize("most", [256, 1000])
