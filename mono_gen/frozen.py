@@ -88,7 +88,7 @@ class Frozen:
 def replace(value: T, **changes: Any) -> T:
     """Return a copy of a frozen value with some fields changed."""
     names: tuple[str, ...] = type(value).__match_args__  # type: ignore[attr-defined]
-    return type(value)(**{**{name: getattr(value, name) for name in names}, **changes})
+    return type(value)(*[changes.pop(n) if n in changes else getattr(value, n) for n in names], **changes)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(uncompared,))

@@ -115,7 +115,7 @@ def write(files: Sequence[OutputFile], folder: Path) -> Differences:
 def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
     """Give a file new contents in one step, and this mode (without one: a new file's).
 
-    Raises: OSError; the file is then as it was.
+    Raises: OSError, which names the file; it is then as it was.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.mono-gen-tmp")
     try:
@@ -127,6 +127,8 @@ def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # names the temporary file, or none at all
     finally:
         temporary.unlink(missing_ok=True)
     _sync_folder(path.parent)

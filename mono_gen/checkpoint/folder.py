@@ -63,6 +63,8 @@ def open_checkpoint(path: Path) -> Checkpoint:
             lines.append(f"{name}: missing; the index {index[0] if index else ''} names it")
             continue
         except Refused as refusal:
+            if path.is_file():  # the refusal is about it
+                raise
             lines += [f"{name}: {line}" for line in refusal.lines]
             continue
         for tensor in shards[name].entries:

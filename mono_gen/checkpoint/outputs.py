@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,6 +28,7 @@ Advance = Callable[[int], None]
 
 _PAGE = 4096
 _IN_FLIGHT = 2  # pieces that are hashed and written while the next one is made
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SEND_BYTES = 16 << 20
 """Written bytes after which the disk is set to work, so that the end of a file has little to wait for."""
 
@@ -225,6 +227,10 @@ def written_in_one_step(path: Path) -> Iterator[int]:
         yield descriptor
         os.fsync(descriptor)
         os.replace(under, path)
+    except OSError as error:
+        if error.errno in _NO_ROOM:  # a write's alone, which names no file
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     finally:
         os.close(descriptor)
         under.unlink(missing_ok=True)

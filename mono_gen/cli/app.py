@@ -390,7 +390,9 @@ CheckpointPath = Annotated[
     Path,
     typer.Argument(metavar="CHECKPOINT", help="A folder of safetensors files, or one such file.", show_default=False),
 ]
-SpecOption = Annotated[Path, typer.Option("--spec", metavar="SPEC", help="The spec.", show_default=False)]
+SpecOption = Annotated[
+    str, typer.Option("--spec", metavar="SPEC", help="A spec: file or name.", show_default=False, autocompletion=_specs)
+]
 StructOption = Annotated[
     str, typer.Option("--struct", metavar="STRUCT", help="The struct whose fields are made.", show_default=False)
 ]

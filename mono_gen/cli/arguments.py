@@ -19,15 +19,17 @@ _NUMBER = re.compile(r"\A-?(?:0[xX][0-9a-fA-F]{1,32}|[0-9]{1,32})\Z", re.ASCII)
 def find_specs(paths: Sequence[Path] | None) -> list[Path]:
     """Return the specs that PATHS name, each once: files as given, folders as the .layout files directly in them.
 
-    Raises: CommandError, for a path that is not there, and where there is no spec at all.
+    Raises: CommandError, for a path that is not there, and where there is no spec at all; OSError.
     """
     chosen = tuple(paths or DEFAULT_PATHS)
     found: dict[Path, Path] = {}
     for path in chosen:
         if path.is_dir():
-            inside = (p for p in path.glob(f"*{SUFFIX}") if p.is_file() and not p.name.startswith("."))
+            inside = (p for p in path.iterdir() if p.suffix == SUFFIX and p.is_file() and not p.name.startswith("."))
             specs = sorted(inside, key=lambda p: p.name)
         elif not path.exists():
+            if path.is_symlink():
+                raise CommandError(f"'{path}' is a link to '{path.readlink()}', which is not there")
             raise CommandError(f"no such file or folder: '{path}'{_near(path) or _hint(paths)}")
         elif path.suffix != SUFFIX:
             raise CommandError(f"'{path}' is not a {SUFFIX} file")

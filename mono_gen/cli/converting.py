@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mono_gen.cli import report
-from mono_gen.cli.arguments import SUFFIX, parse_overrides
+from mono_gen.cli.arguments import parse_overrides
+from mono_gen.cli.specs import one_spec
 from mono_gen.diagnostics import SpecError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Request:
         cls,
         checkpoint: Path,
         out: Path,
-        spec: Path,
+        spec: str,
         struct: str,
         map_: Path | None,
         layers: str | None,
@@ -60,16 +61,17 @@ class Request:
 
         Raises: CommandError.
         """
-        if spec.suffix != SUFFIX or not spec.is_file():
-            raise report.CommandError(f"--spec {spec}: expected a {SUFFIX} file")
+        file = one_spec(spec, "--spec")
         if not checkpoint.exists():
             raise report.CommandError(f"no such file or folder: '{checkpoint}'")
-        found = spec.with_suffix(MAP_SUFFIX) if map_ is None else map_
+        if out.resolve() == (checkpoint if checkpoint.is_dir() else checkpoint.parent).resolve():
+            raise report.CommandError(f"{out}: the checkpoint itself; name another folder")
+        found = file.with_suffix(MAP_SUFFIX) if map_ is None else map_
         if not found.is_file():
             raise report.CommandError(f"no map '{found}': it says which tensors make each source; name one with --map")
         ranks, count = _ranks(rank, world)
         chosen = _layers(layers) if layers is not None else None
-        return cls(checkpoint, out, spec, struct, found, chosen, ranks, count, parse_overrides(settings or ()))
+        return cls(checkpoint, out, file, struct, found, chosen, ranks, count, parse_overrides(settings or ()))
 
     def folder(self, rank: int) -> Path:
         """Return the folder of a rank's output."""
@@ -211,13 +213,18 @@ def _verify(request: Request, job: RankJob, sample: int | None) -> int:
 
 @contextmanager
 def _said_what_stays(out: Path) -> Iterator[None]:
-    """Return a context that says, when it ends badly, that files are kept which `--resume` takes."""
+    """Return a context that says, when it ends badly, that files of this run are kept, which `--resume` takes."""
+    before = _whole_files(out)
     try:
         yield
     except BaseException:
-        if any(path.suffix == ".safetensors" for path in (out.iterdir() if out.is_dir() else ())):
+        if _whole_files(out) - before:
             report.err(f"{out}: the files that are whole stay; --resume goes on with the others\n")
         raise
+
+
+def _whole_files(out: Path) -> frozenset[str]:
+    return frozenset(p.name for p in out.glob("*.safetensors"))
 
 
 def _of_rank(job: RankJob) -> str:

@@ -22,7 +22,7 @@ def explain(code: str | None) -> int:
         return report.FINE
     text = explained(code)
     if text is None:
-        near = similar_codes(code)
+        near = similar_codes(code.lower())
         hint = f"did you mean {' or '.join(near)}?" if near else "`mono-gen explain` lists them all"
         raise report.CommandError(f"no diagnostic has the code '{code}'; {hint}")
     columns = min(shutil.get_terminal_size().columns, 100)

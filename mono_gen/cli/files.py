@@ -16,6 +16,9 @@ from mono_gen.write import Differences, compare, contents, write
 if TYPE_CHECKING:
     from mono_gen.pipeline import Generated
 
+STRAY_NAMES = 12
+"""How many files that are not ours a warning names: `--out .` may find thousands."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -49,7 +52,8 @@ def generate(request: Request) -> int:
     lines.append(f"{request.out}: {_size(made)}; {len(written)} written, {len(found.orphaned)} removed")
     report.summary("".join(f"{line}\n" for line in lines), request.style)
     if found.stray:
-        names = ", ".join(str(request.out / name) for name in found.stray)
+        names = ", ".join(str(request.out / name) for name in found.stray[:STRAY_NAMES])
+        names += f" and {len(found.stray) - STRAY_NAMES} more" if len(found.stray) > STRAY_NAMES else ""
         report.err(f"warning: not made by mono-gen, and stale output to `mono-gen check`; remove it: {names}\n")
     return report.FINE
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mono_gen.cli import report
-from mono_gen.write import describe, replace_file
+from mono_gen.write import replace_file
 
 if TYPE_CHECKING:
     from mono_gen.infer.imported import Imported
@@ -131,7 +131,7 @@ def _put(found: Imported, request: Request) -> None:
             raise report.CommandError(f"'{request.out}' is there already, and was not when this began")
         replace_file(request.out, found.text.encode())
     except OSError as error:
-        raise report.CommandError(f"cannot write '{request.out}': {describe(error)}") from error
+        raise report.CommandError(f"cannot write '{request.out}': {error.strerror}") from error
     report.out(f"wrote {request.out}\n")
     report.err(_said(found))
 

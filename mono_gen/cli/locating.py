@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -18,6 +18,7 @@ from mono_gen.explore.names import Found, Unfound, find_tensor
 from mono_gen.explore.runs import at_text
 from mono_gen.explore.where import Spot, at_byte, checked, checked_lane, lane_spots, locate
 
+OPTIONS = ("byte", "lane", "tile", "at", "set", "json", "help")
 USAGE = "mono-gen where SPEC FIELD --row 3 --k 70, or --byte 1234, or --lane 5 --tile R,K"
 
 
@@ -81,6 +82,7 @@ def where(asked: Request) -> int:
         return report.SPEC_WRONG
     try:
         found = find_tensor(plans, asked.name)
+        _check_axes(found, asked.at)
         if asked.byte is not None:
             text = _of_byte(found, asked.byte, asked.as_json)
         elif asked.lane is not None:
@@ -105,7 +107,8 @@ def _taken_apart(words: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]
             continue
         name, sign, value = word[2:].partition("=")
         if not sign and not waiting:
-            raise CommandError(f"{word}: expected a number after it; {USAGE}")
+            said = _option_near(name, ()) or f"expected a number after it; {USAGE}"
+            raise CommandError(f"{word}: {said}")
         given.append((name, value if sign else waiting.pop(0)))
     return names, given
 
@@ -119,6 +122,22 @@ def _check(asked: Request) -> None:
         raise CommandError(f"{' and '.join(ways)} are two questions: ask for coordinates, for a byte, or for a lane")
     if asked.tile is not None and asked.lane is None:
         raise CommandError("--tile goes with --lane")
+
+
+def _check_axes(found: Found, at: Iterable[str]) -> None:
+    """Raise CommandError for a name that is no axis of the tensor, and nearer to an option than to an axis."""
+    axes = found.tensor.model.axes
+    for name in at:
+        if name not in axes and (meant := _option_near(name, axes)):
+            raise CommandError(f"--{name}: {meant}")
+
+
+def _option_near(name: str, axes: Sequence[str]) -> str:
+    """Return what is said of a misspelt option; empty where none is near, or an axis is nearer."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [*axes, *OPTIONS], 1, 0.75)  # `--t` may well be an axis
+    return f"no such option; did you mean --{near[0]}?" if near and near[0] in OPTIONS else ""
 
 
 def _of_coordinates(found: Found, at: dict[str, int], as_json: bool) -> str:

@@ -22,7 +22,7 @@ def named_specs(text: str) -> list[Path]:
     Raises: CommandError, with what is near.
     """
     path = Path(text)
-    if path.exists():
+    if path.exists() or path.is_symlink():
         return find_specs([path])
     from mono_gen.resolve.report import near
 
@@ -36,6 +36,17 @@ def named_specs(text: str) -> list[Path]:
     raise CommandError(
         f"no spec `{text}`: no such file, and none of that name in specs or in the library; {near(text, known)}"
     )
+
+
+def one_spec(text: str, option: str) -> Path:
+    """Return the file that an option about one spec means.
+
+    Raises: CommandError.
+    """
+    found = named_specs(text)
+    if len(found) > 1:
+        raise CommandError(f"{option} {text}: expected one spec, found {len(found)}: name one of them")
+    return found[0]
 
 
 def plans_of(text: str, settings: Sequence[str] | None) -> tuple[SpecPlan, ...]:

@@ -93,6 +93,7 @@ def require_number(subject: str, name: str, value: Any) -> float:
 
     Raises: MonoUnsupported, where it is none or NaN.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or value != value or (isinstance(value, int) and value.bit_length() > 1000):
         raise refuse(f"{subject}: {name}", "value", "a number", show(value))
     return float(value)

@@ -48,7 +48,7 @@ class Kernels:
 
     Activations and what comes back are bf16 unless said otherwise, row-major, on the layer's device; S is 1 to 16
     tokens. `out`, where given, is what to write, in the order in which it comes back. Nothing is copied, and
-    nothing waits for the device; on the host a stage is done when it returns.
+    nothing waits for the device but a layer's first `shared`; on the host a stage is done when it returns.
 
     Every stage raises MonoUnsupported, with every problem, where the layer is not of the struct that the library was
     compiled for or a tensor is not what the stage takes, and KernelFault where a launch fails.
@@ -164,7 +164,7 @@ class Kernels:
         NaN.
         """
         mid = self.up_gate(layer, xn, ids, limit)
-        return self.down(layer, *mid, ids, weights, out=out)
+        return self._down(layer, *mid, ids, weights, out, is_early=True)
 
     def up_gate(
         self, layer: Any, xn: torch.Tensor, ids: torch.Tensor, limit: float, *, out: Sequence[torch.Tensor] = ()
@@ -197,6 +197,19 @@ class Kernels:
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return the weighted sum of `up_gate`'s slots through w2, [S, HIDDEN]."""
+        return self._down(layer, mid, mid_scales, ids, weights, out, is_early=False)
+
+    def _down(
+        self,
+        layer: Any,
+        mid: torch.Tensor,
+        mid_scales: torch.Tensor,
+        ids: torch.Tensor,
+        weights: torch.Tensor,
+        out: torch.Tensor | None,
+        is_early: bool,
+    ) -> torch.Tensor:
+        """Return what `down` does; early where `up_gate` is in front, which nothing writes ids and weights after."""
         s = self._begin(layer, "ids", ids)
         tensors = {
             "ids": (ids, Expected((s, TOP_K), torch.int32)),
@@ -206,7 +219,7 @@ class Kernels:
         tensors |= {"mid": (mid, expected["mid"]), "mid_scales": (mid_scales, expected["mid_scales"])}
         made = self._checked(layer, tensors, {"out": Expected((s, layer.g_post.shape[0]), BF16)}, _listed(out))
         values = {"mid": mid, "mid_scales": mid_scales, "ids": ids, "weights": weights, **made}
-        self._run("down", layer, {**values, "tokens": s, "fused": int(_is_fused(layer))})
+        self._run("down", layer, {**values, "tokens": s, "fused": int(_is_fused(layer)), "early": int(is_early)})
         return made["out"]
 
     def shared(self, layer: Any, xn: torch.Tensor, limit: float, *, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -242,10 +255,12 @@ class Kernels:
         layer: Any,
         given: dict[str, tuple[Any, Expected]],
         outputs: dict[str, Expected],
-        out: Sequence[torch.Tensor],
+        out: Sequence[torch.Tensor] | torch.Tensor,
     ) -> dict[str, torch.Tensor]:
         """Return the outputs by name, new ones where none are given, once everything is what the stage takes."""
         device = layer.g_in.device
+        if isinstance(out, torch.Tensor):
+            raise refuse(self.subject, "out", ", ".join(outputs), "one tensor", "give a tuple, in this order")
         if not out:
             require_tensors(self.subject, device, given)
             return {name: torch.empty(e.shape, dtype=e.dtype, device=device) for name, e in outputs.items()}
@@ -290,6 +305,9 @@ class Kernels:
     def _shared_table(self, layer: Any) -> tuple[int, ...]:
         """Return the addresses of `sh_args`, in the spec's order, read once a layer and looked at again every time."""
         if layer not in self._tables:
+            if self.backend != "host" and torch.cuda.is_current_stream_capturing():
+                help_ = "call shared once before the capture: its table is read back from the device"
+                raise refuse(self.subject, "shared", "a layer whose sh_args was read", "a capture under way", help_)
             table = layer.sh_args()
             if table is None:
                 found = "none: it is fused into the routed experts' table" if _is_fused(layer) else "none"

@@ -117,6 +117,7 @@ MONO_EXPORT int mono_up_gate(const mono::UpGateArguments* args, void* stream) {
 MONO_EXPORT int mono_down(const mono::DownArguments* args, void* stream) {
     using namespace mono::experts;
     const int grid = static_cast<int>(mono::Layer::w2::kExtent_row) / kRows;
+    if (args->early == 0) return mono::launch<DownShared<RoutedDown>>(mono::mono_down_kernel, {grid, 1}, stream, *args);
     return mono::launch_early<DownShared<RoutedDown>>(mono::mono_down_kernel, {grid, 1}, stream, *args);
 }
 

@@ -78,9 +78,9 @@ def fingerprint(t: torch.Tensor, items: int = 1, *, sampled: bool | None = None)
     flat = t.detach().view(-1).view(torch.uint8)
     if sampled is None:
         sampled = t.device.type == "cpu" and t.nbytes > SAMPLE_ABOVE_BYTES
-    body = flat.numel() // 8 * 8
     if has_kernels(flat):
-        return Fingerprint(_sampled_by_kernels(flat[:body], items) if sampled else counted(t, None)[0], sampled)
+        return Fingerprint(_sampled_by_kernels(flat, items) if sampled else counted(t, None)[0], sampled)
+    body = flat.numel() // 8 * 8
     if sampled:
         return Fingerprint(_sampled(flat[:body], items), True)
     return Fingerprint(_ended(_whole(_words(flat[:body])), flat[body:]), False)
@@ -108,9 +108,11 @@ def _sampled_by_kernels(flat: torch.Tensor, items: int) -> torch.Tensor:
     """Return what `_sampled` does, in one launch."""
     from mono_gen.runtime import gpu_content
 
-    items, per_item, run = _samples(flat.numel(), items)
+    body = flat.numel() // 8 * 8
+    items, per_item, run = _samples(body, items)
     if not run:
         return torch.zeros((), dtype=torch.int64, device=flat.device)
+    flat = flat if body == flat.numel() else flat[:body]
     return gpu_content.sampled(flat, items, per_item, run, SAMPLES_AN_ITEM, _KEY, _MULTIPLIER, _CARRY)
 
 

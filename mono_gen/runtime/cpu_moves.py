@@ -1,14 +1,14 @@
-"""Byte moves on a CPU: by torch's own strided copy, or, where that would go byte by byte, by transposing words.
+"""Byte moves on a CPU: torch's own strided copy where its loops are long, else helped.
 
-Where the fastest digits of the two sides differ and are narrow (the scales' orders, transposed bytes), a word of the
-source holds m neighbours of one digit, a word of the target m neighbours of another. Words move whole into a scratch of
-m planes, log2(m) rounds exchange the bytes of planes, and words move whole to their places.
+torch's inner loops run along the last axes of the target. Where these are a few bytes (the scales' orders), each of
+the bytes goes by itself, with a longer axis in the loop; and first, where the two bytes of each 16 bits come from two
+long runs of the source, these are put together as 16-bit numbers, by whole vectors, so that half as many units move.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -19,21 +19,23 @@ from mono_gen.frozen import frozen
 UNITS = ((16, torch.complex128), (8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
 """Bytes a unit, and the dtype that moves them bit for bit; a 16-byte copy is the widest that torch has."""
 
-CHUNK_BYTES = 1 << 19
-"""Bytes of a chunk for each thread: a chunk's planes, source and target fit the second cache level."""
+CHUNK_BYTES = 3 << 17
+"""Bytes of a target that are made at once, for each thread: they and their pairs fit the second cache level."""
 
 MOST_CHUNK_BYTES = 1 << 23
 
-_LEAST_BYTES = 1 << 14  # below, the calls of the rounds cost more than they save
+_LEAST_BYTES = 1 << 14  # of a target: below, the calls for pairs cost more than they save
 _NARROW = 8  # bytes that the innermost elements of a target make together at most, to be moved one by one
-_SHORT = 64  # elements along the target's last two axes: with fewer torch spends its time between its loops
-_FEW = 3  # elements along the last axis alone
-_WORDS = (8, 4)  # bytes a word
+_FEW = 4  # elements along the target's last axis that are better moved one by one
+_SHORT = 64  # elements along its last two axes: with fewer torch spends its time between its loops
+_LONG = 64  # elements along its last axis, from as many rows of the source: with more these share few sets of the cache
+_RUN = 64  # bytes that lie together in the source, at least, to be worked on as vectors
+_GAP = 16  # 16-bit numbers between the runs of the scratch: runs of 4 KiB would share one set of the cache
 
 
 @frozen
 class _Dim:
-    """An axis of a move, with its strides on both sides, in elements or in words."""
+    """An axis of a move, with its strides on both sides in elements."""
 
     size: int
     target: int
@@ -41,23 +43,17 @@ class _Dim:
 
 
 @frozen
-class _Words:
-    """A move in words of `size` bytes, axes slowest first in the target's order. Strides are in words.
+class _Pairs:
+    """A move of bytes, two at a time, that lie together in the target.
 
-    dims:   what the words are counted by.
-    lanes:  the digits that a word of the target holds, slowest first: they count words of the source.
-    planes: the digits that a word of the source holds, slowest first: they count words of the target.
+    dims:  what the pairs are counted by, slowest first in the source.
+    apart: the source's stride between the two bytes of a pair.
+    runs:  how many of `dims`, the last ones, make a run of the source.
     """
 
-    size: int
     dims: tuple[_Dim, ...]
-    lanes: tuple[_Dim, ...]
-    planes: tuple[_Dim, ...]
-
-
-def chunk_bytes() -> int:
-    """Return the bytes that are worked on together: what keeps torch's threads busy, and no more than 8 MiB."""
-    return min(CHUNK_BYTES * torch.get_num_threads(), MOST_CHUNK_BYTES)
+    apart: int
+    runs: int
 
 
 def move(target: torch.Tensor, source: torch.Tensor) -> None:
@@ -67,21 +63,12 @@ def move(target: torch.Tensor, source: torch.Tensor) -> None:
     Law:      tests/runtime/test_cpu_moves.py
     """
     dims = _joined(target, source)
-    if dims and dims[-1].size > _FEW and math.prod(dim.size for dim in dims[-2:]) >= _SHORT:
-        _strided(target, dims, True).copy_(_strided(source, dims, False))
-        return
-    words = _plan_words(dims, target, source) if target.itemsize == 1 and target.nbytes >= _LEAST_BYTES else None
-    if words is not None:
-        _move_words(words, target, source)
+    is_worth_it = target.itemsize == 1 and target.numel() >= _LEAST_BYTES and _is_slow(dims)
+    pairs = _plan_pairs(dims, target) if is_worth_it else None
+    if pairs is not None:
+        _move_pairs(pairs, target, source)
     else:
-        _move_apart(_strided(target, dims, True), _strided(source, dims, False))
-
-
-def chunks(sizes: tuple[int, ...], box: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Yield what cuts an array of these sizes into boxes, the last ones of an axis as large as is left."""
-    starts = (range(0, size, step) for size, step in zip(sizes, box, strict=True))
-    for corner in product(*starts):
-        yield tuple(slice(start, min(start + step, size)) for start, step, size in zip(corner, box, sizes, strict=True))
+        _move_units(_strided(target, dims, True), _strided(source, dims, False))
 
 
 def _joined(target: torch.Tensor, source: torch.Tensor) -> tuple[_Dim, ...]:
@@ -97,147 +84,93 @@ def _joined(target: torch.Tensor, source: torch.Tensor) -> tuple[_Dim, ...]:
     return tuple(found)
 
 
+def _is_slow(dims: Sequence[_Dim]) -> bool:
+    """Return whether torch's own loops over a target are short, or go down long columns of the source."""
+    return bool(dims) and (math.prod(dim.size for dim in dims[-2:]) < _SHORT or dims[-1].size >= _LONG)
+
+
 def _strided(t: torch.Tensor, dims: tuple[_Dim, ...], is_target: bool) -> torch.Tensor:
     return t.as_strided([d.size for d in dims], [d.target if is_target else d.source for d in dims])
 
 
-def _move_apart(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Return nothing; copy each of a few narrow elements of the target by itself, with a longer axis in the loop."""
-    inner: list[int] = []
-    while (
-        len(inner) < target.dim() - 1 and math.prod(inner) * target.shape[-1 - len(inner)] <= _NARROW // target.itemsize
-    ):
-        inner.insert(0, target.shape[-1 - len(inner)])
-    for place in product(*map(range, inner)):
-        chosen: tuple[Any, ...] = (..., *place)
-        target[chosen].copy_(source[chosen])
+def _move_units(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Return nothing; copy unit by unit, axes slowest first in the target."""
+    few = _few(target.shape, target.itemsize)
+    for to, of in zip(_each(target, few), _each(source, few), strict=True):
+        to.copy_(of)
 
 
-def _plan_words(dims: tuple[_Dim, ...], target: torch.Tensor, source: torch.Tensor) -> _Words | None:
-    """Return the move of bytes in the widest words that both sides allow, or None."""
-    places = [place for t in (target, source) for place in (t.data_ptr(), t.storage_offset())]
-    for size in (size for size in _WORDS if all(place % size == 0 for place in places)):
-        left, lanes = _fastest(dims, size, lambda dim: dim.target)
-        outer, planes = _fastest(left, size, lambda dim: dim.source)
-        if not lanes or not planes:
-            continue
-        strides = [n for dim in outer for n in (dim.target, dim.source)]
-        strides += [*(dim.source for dim in lanes), *(dim.target for dim in planes)]
-        if all(stride % size == 0 for stride in strides):
-            in_words = [
-                tuple(_Dim(dim.size, dim.target // size, dim.source // size) for dim in dims)
-                for dims in (outer or (_Dim(1, 0, 0),), lanes, planes)
-            ]
-            return _Words(size, *in_words)
-    return None
+def _few(sizes: Sequence[int], itemsize: int) -> range:
+    """Return the last axes of a target whose elements had better go one by one, with a longer axis in torch's loop."""
+    last = len(sizes)
+    if last > 1 and (sizes[-1] <= _FEW or math.prod(sizes[-2:]) < _SHORT):
+        while last > 1 and math.prod(sizes[last - 1 :]) <= _NARROW // itemsize:
+            last -= 1
+    return range(last, len(sizes))
 
 
-def _fastest(
-    dims: tuple[_Dim, ...], size: int, stride: Callable[[_Dim], int]
-) -> tuple[tuple[_Dim, ...], tuple[_Dim, ...]]:
-    """Return (what is left, the digits that make the fastest `size` bytes of one side), the latter empty if none do."""
-    left, taken, inside = list(dims), list[_Dim](), 1
-    while inside < size:
-        i = next((i for i, dim in enumerate(left) if stride(dim) == inside), None)
-        part = math.gcd(left[i].size, size // inside) if i is not None else 1
-        if i is None or part == 1:
-            return dims, ()
-        dim = left.pop(i)
-        taken.insert(0, _Dim(part, dim.target, dim.source))
-        inside *= part
-        if part < dim.size:
-            left.insert(i, _Dim(dim.size // part, dim.target * part, dim.source * part))
-    return tuple(left), tuple(taken)
+def _each(t: torch.Tensor, axes: Sequence[int]) -> list[torch.Tensor]:
+    """Return a view for every place along some axes, row-major, without these axes."""
+    views = []
+    for place in product(*(range(t.shape[axis]) for axis in axes)):
+        chosen: list[Any] = [slice(None)] * t.dim()
+        for axis, i in zip(axes, place, strict=True):
+            chosen[axis] = i
+        views.append(t[tuple(chosen)])
+    return views
 
 
-def _move_words(words: _Words, target: torch.Tensor, source: torch.Tensor) -> None:
-    """Return nothing; move chunk by chunk: words into planes, the bytes of planes exchanged, words to their places."""
-    box = _box(words)
-    unit = _unit(words, box, target)
-    ratio = unit.itemsize // words.size
-    read = _in_words(source, dict(UNITS)[words.size], [(dim.size, dim.source) for dim in (*words.dims, *words.lanes)])
-    places = [(dim.size, dim.target // ratio) for dim in (*words.dims, *words.planes)]
-    if ratio > 1:
-        places[len(box) - 1] = (words.dims[-1].size // ratio, 1)
-    written = _in_words(target, unit, places)
-    room = torch.empty(math.prod(box) * words.size * 3 // 2, dtype=read.dtype, device="cpu")
-    stages: dict[tuple[int, ...], _Stage] = {}
-    for cut in chunks(tuple(dim.size for dim in words.dims), box):
-        part = read[cut]
-        shape = tuple(part.shape)
-        stage = stages.get(shape) or stages.setdefault(shape, _stage(room, shape, words, unit))
-        stage.filled.copy_(part)
-        for low, high, change, bits, mask in stage.rounds:
-            torch.bitwise_right_shift(low, bits, out=change)
-            change.bitwise_xor_(high)
-            change.bitwise_and_(mask)
-            high.bitwise_xor_(change)
-            change.bitwise_left_shift_(bits)
-            low.bitwise_xor_(change)
-        there = (*cut[:-1], slice(cut[-1].start // ratio, cut[-1].stop // ratio))
-        written[there].copy_(stage.made)
+def _plan_pairs(dims: tuple[_Dim, ...], target: torch.Tensor) -> _Pairs | None:
+    """Return the move in pairs of bytes, where these come from long runs, or None."""
+    last = dims[-1]
+    if last.target != 1 or last.source == 1 or last.size % 2:
+        return None
+    half = _Dim(last.size // 2, 2, 2 * last.source)
+    rest = sorted((dim for dim in (*dims[:-1], half) if dim.size > 1), key=lambda dim: -dim.source)
+    places = (target.data_ptr(), target.storage_offset(), *(dim.target for dim in rest))
+    runs, length = 0, 1
+    while runs < len(rest) and rest[-1 - runs].source == length:
+        length *= rest[-1 - runs].size
+        runs += 1
+    if length < _RUN or any(place % 2 for place in places):
+        return None
+    return _Pairs(tuple(rest), last.source, runs)
 
 
-@frozen
-class _Stage:
-    """Views of the scratch for chunks of one shape.
-
-    filled: [*axes, *lanes], as words of the source come in.
-    made:   [*axes, *planes], as words of the target go out, or wider units along the last axis.
-    rounds: (lower, higher, spare, bits, mask): the higher bits of `lower` change places with the lower of `higher`.
-    """
-
-    filled: torch.Tensor
-    made: torch.Tensor
-    rounds: tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor, int, int], ...]
-
-
-def _stage(room: torch.Tensor, shape: tuple[int, ...], words: _Words, unit: torch.dtype) -> _Stage:
-    """Return the views for a chunk of words [*axes, *lanes]: planes stand inside the slowest axis, each one whole.
-
-    Byte i of plane j and byte j of plane i change places in log2(size) rounds, each between planes whose numbers differ
-    in one bit.
-    """
-    axes, count = shape[: len(words.dims)], math.prod(shape)
-    held, spare = room[:count], room[count : count + count // 2]
-    rounds = []
-    for half in (1 << level for level in range(words.size.bit_length() - 1)):
-        bits, pairs = 8 * half, words.size // (2 * half)
-        mask = sum(((1 << bits) - 1) << 2 * bits * i for i in range(pairs))  # the lower of two neighbours
-        low, high = held.view(axes[0], pairs, 2, -1).unbind(2)
-        rounds.append((low, high, spare.view(low.shape), bits, mask))
-    wide = (*axes[:-1], axes[-1] * words.size // unit.itemsize)
-    filled = _inside(held, axes, [dim.size for dim in words.lanes])
-    made = _inside(held.view(unit), wide, [dim.size for dim in words.planes])
-    return _Stage(filled, made, tuple(rounds))
+def _move_pairs(pairs: _Pairs, target: torch.Tensor, source: torch.Tensor) -> None:
+    """Return nothing; put pairs together chunk by chunk, in the source's order, and move them to their places."""
+    sizes, strides = tuple(dim.size for dim in pairs.dims), [dim.source for dim in pairs.dims]
+    lows, highs = (source.as_strided(sizes, strides, source.storage_offset() + at) for at in (0, pairs.apart))
+    flat = target.as_strided((2 + sum((dim.size - 1) * dim.target for dim in pairs.dims),), (1,)).view(torch.int16)
+    written = flat.as_strided(sizes, [dim.target // 2 for dim in pairs.dims])
+    cut, step = _chunk(sizes)
+    order = sorted(range(len(sizes)), key=lambda i: -pairs.dims[i].target)
+    few = [order[i] for i in _few([sizes[i] for i in order], 2)]
+    few = few if all(axis > cut for axis in few) else []  # what chunks are cut along stays
+    each = _each(written, few)
+    made, shifted = _pair_scratch((step, *sizes[cut + 1 :]), pairs.runs)
+    made_each = _each(made, [axis - cut for axis in few])
+    for slower in product(*(range(size) for size in sizes[:cut])):
+        for low, high, *places in zip(*(torch.split(t[slower], step) for t in (lows, highs, *each)), strict=True):
+            count = low.shape[0]
+            pair = made[:count]
+            pair.copy_(low)
+            pair.add_(shifted[:count].copy_(high), alpha=1 << 8)
+            for place, one in zip(places, made_each, strict=True):
+                place.copy_(one[:count])
 
 
-def _inside(held: torch.Tensor, axes: tuple[int, ...], digits: list[int]) -> torch.Tensor:
-    """Return [*axes, *digits] of a scratch that lies as [slowest axis, *digits, other axes]."""
-    view = held.view(axes[0], *digits, *axes[1:])
-    return view.permute(0, *range(len(digits) + 1, view.dim()), *range(1, len(digits) + 1))
+def _chunk(sizes: tuple[int, ...]) -> tuple[int, int]:
+    """Return the axis along which pairs are cut into chunks, and how many of its steps a chunk has."""
+    most = min(CHUNK_BYTES * torch.get_num_threads(), MOST_CHUNK_BYTES) // 2
+    inner = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    cut = next(i for i, count in enumerate(inner) if count <= most)
+    return cut, min(most // inner[cut], sizes[cut])
 
 
-def _box(words: _Words) -> tuple[int, ...]:
-    """Return how many words of each axis a chunk takes: those of the fastest axes first."""
-    box: list[int] = []
-    for dim in reversed(words.dims):
-        room = chunk_bytes() // (words.size * words.size * math.prod(box))
-        box.insert(0, max(min(dim.size, room), 1))
-    return tuple(box)
-
-
-def _in_words(t: torch.Tensor, dtype: torch.dtype, axes: list[tuple[int, int]]) -> torch.Tensor:
-    """Return a view of bytes `t` in words of a wider dtype, by sizes and strides in words."""
-    span = 1 + sum((size - 1) * stride for size, stride in axes)
-    flat = t.as_strided((span * dtype.itemsize,), (1,)).view(dtype)
-    return flat.as_strided([size for size, _ in axes], [stride for _, stride in axes])
-
-
-def _unit(words: _Words, box: tuple[int, ...], target: torch.Tensor) -> torch.dtype:
-    """Return the widest dtype in which the words of a chunk can go out: where they lie together along the last axis."""
-    if len(box) == 1 or words.dims[-1].target != 1:
-        return dict(UNITS)[words.size]
-    places = [target.data_ptr(), target.storage_offset(), box[-1] * words.size, words.dims[-1].size * words.size]
-    places += [dim.target * words.size for dim in (*words.dims[:-1], *words.planes)]
-    return next(dtype for size, dtype in UNITS if all(place % size == 0 for place in places))
+def _pair_scratch(shape: tuple[int, ...], runs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return twice 16-bit numbers of a shape; its last axes, `runs` of them, lie together."""
+    outer, run = shape[: max(len(shape) - runs, 0)], math.prod(shape[max(len(shape) - runs, 0) :])
+    room = torch.empty((2, *outer, run + _GAP), dtype=torch.int16, device="cpu")
+    first, second = room[..., :run].view(2, *shape)
+    return first, second

@@ -10,7 +10,7 @@ from mono_gen.frozen import frozen
 from mono_gen.runtime.products import BLOCK, bf16_bits
 
 CHUNK_ELEMENTS = 1 << 21
-"""Elements that are worked on together, in 12 MiB of scratch: threads that meet after each operation seldom wait."""
+"""Elements that are worked on together, in 12 MiB of scratch: threads, which meet after each operation, seldom wait."""
 
 # Scales under which no fp8 value but zero leaves the normal range of fp32 and bf16, which both have 8 exponent bits.
 LEAST_SCALE, LARGEST_SCALE = 10, 246

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 
 import torch
@@ -20,26 +18,22 @@ def has_kernels(t: torch.Tensor) -> bool:
 @lru_cache(maxsize=1)
 def _has_triton() -> bool:
     try:
-        import triton
+        return triton_version() >= OLDEST_TRITON
     except ImportError:
         return False
-    return tuple(int(n) for n in triton.__version__.split(".")[:2]) >= OLDEST_TRITON
+
+
+def triton_version() -> tuple[int, ...]:
+    """Return Triton's version, two numbers. Raises: ImportError, where there is none."""
+    import triton
+
+    return tuple(int(n) for n in triton.__version__.split(".")[:2])
 
 
 @lru_cache(maxsize=16)
 def converts_fp8(device: torch.device) -> bool:
     """Return whether a GPU has NVIDIA's instructions between fp8 and wider numbers; others convert by integers."""
     return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 9)
-
-
-@contextmanager
-def on_device_of(t: torch.Tensor) -> Iterator[None]:
-    """Return a context in which Triton launches on the device of `t`, on that device's current stream."""
-    if t.is_cuda:
-        with torch.cuda.device(t.device):
-            yield
-    else:  # Triton's interpreter, which tests run on the CPU
-        yield
 
 
 def written(t: torch.Tensor | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from mono_gen.runtime.boxes import WIDEST, Boxes, plan_boxes, times
-from mono_gen.runtime.gpu import on_device_of
+from mono_gen.runtime.launches import Launch, launch, planned
 
 UNITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MOST_PROGRAMS = (1 << 31) - 1
@@ -29,20 +29,43 @@ def convert(
     fill: int,
     unpacks: bool,
 ) -> bool:
-    """Return whether flat bytes were moved, on the current stream: packed, or unpacked; else nothing was written.
+    """Return whether a dense tensor was moved, on the current stream: packed, or unpacked; else nothing was written.
 
     Units: extents, padded, view and permute are one batch item's, in elements of `bits` bits; fill is one element's.
     """
-    places = (source.data_ptr(), target.data_ptr(), source.storage_offset(), target.storage_offset())
-    alignment = math.gcd(WIDEST, *places)
+    alignment = math.gcd(
+        WIDEST,
+        source.data_ptr(),
+        target.data_ptr(),
+        source.storage_offset() * source.itemsize,
+        target.storage_offset() * target.itemsize,
+    )
+    works = _planned(batch, extents, padded, view, permute, bits, alignment, fill, unpacks)
+    if works is None:
+        return False
+    for work in works:
+        launch(work, source, target)
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _planned(
+    batch: int,
+    extents: tuple[int, ...],
+    padded: tuple[int, ...],
+    view: tuple[int, ...],
+    permute: tuple[int, ...],
+    bits: int,
+    alignment: int,
+    fill: int,
+    unpacks: bool,
+) -> tuple[Launch, ...] | None:
+    """Return the launches of a conversion; None where no unit holds whole elements, or whole patterns of pads."""
     boxes = plan_boxes(batch, extents, padded, view, permute, bits, alignment, unpacks)
     if boxes is None:
-        return False
+        return None
     pattern = unit_pattern(fill, bits, boxes.unit) if boxes.limits and not unpacks else 0
-    if pattern is None:
-        return False
-    move(source, target, boxes, pattern, unpacks=unpacks)
-    return True
+    return None if pattern is None else launches(boxes, pattern, unpacks)
 
 
 def unit_pattern(fill: int, bits: int, unit: int) -> int | None:
@@ -58,19 +81,25 @@ def unit_pattern(fill: int, bits: int, unit: int) -> int | None:
 
 
 def move(source: torch.Tensor, target: torch.Tensor, boxes: Boxes, fill: int, *, unpacks: bool, warps: int = 4) -> None:
-    """Return nothing; write `target` from `source`, both flat bytes, on the current stream; pads get `fill` a unit."""
-    from mono_gen.runtime.triton_kernels.move import move as kernel
-
-    source, target = source.view(UNITS[boxes.unit]), target.view(UNITS[boxes.unit])
-    numbers, constants = arguments(boxes, unpacks)
-    total = math.prod(boxes.counts())
-    with on_device_of(target):
-        for first in range(0, total, MOST_PROGRAMS):
-            grid = (min(total - first, MOST_PROGRAMS),)
-            kernel[grid](source, target, first, *numbers, fill, **constants, num_warps=warps)
+    """Return nothing; write `target` from `source`, both dense, on the current stream; pads get `fill` a unit."""
+    for work in launches(boxes, fill, unpacks, warps):
+        launch(work, source, target)
 
 
 @lru_cache(maxsize=4096)
+def launches(boxes: Boxes, fill: int, unpacks: bool, warps: int = 4) -> tuple[Launch, ...]:
+    """Return the launches of a plan: one, but for more programs than a grid takes."""
+    from mono_gen.runtime.triton_kernels.move import move as kernel
+
+    numbers, constants = arguments(boxes, unpacks)
+    dtype = UNITS[boxes.unit]
+    total = math.prod(boxes.counts())
+    return tuple(
+        planned(kernel, min(total - first, MOST_PROGRAMS), (dtype, dtype), (first, *numbers, fill), constants, warps)
+        for first in range(0, total, MOST_PROGRAMS)
+    )
+
+
 def arguments(boxes: Boxes, unpacks: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return what a launch needs beside tensors: its numbers, and its constants by name."""
     import triton.language as tl

@@ -97,11 +97,12 @@ def pack(
     if out is not None:
         check_out(subject, source, out, (*batch, *torch_padded), source.dtype)
     target = plain(out) if out is not None else torch.empty((*batch, *torch_padded), dtype=t.dtype, device=t.device)
+    if _by_kernels(source, source, target, len(batch), padded, view, permute, fill, unpacks=False):
+        written(out)
+        return target if out is None else out
     flat_target = _flat_bytes(target).view(math.prod(batch), -1)
     with _writable(target):
-        if _by_kernels(source, source, target, len(batch), padded, view, permute, fill, unpacks=False):
-            written(out)
-        elif tuple(source.shape[len(batch) :]) == torch_padded:
+        if tuple(source.shape[len(batch) :]) == torch_padded:
             flat_source = _flat_bytes(source).view(math.prod(batch), -1)
             moved = _movable(subject, view, permute, source.dtype, flat_source, flat_target)
             _pack_bytes(moved, flat_source, flat_target)
@@ -172,8 +173,8 @@ def _by_kernels(
     bits = dtype_bits(source.dtype)
     shape = tuple(logical.shape)
     return gpu_moves.convert(
-        _flat_bytes(source),
-        _flat_bytes(target),
+        source,
+        target,
         batch=math.prod(shape[:batch_axes]),
         extents=(*shape[batch_axes:-1], shape[-1] * (2 if bits == 4 else 1)),
         padded=padded,
@@ -332,7 +333,7 @@ def check_out(
     Raises: MonoUnsupported, with everything that is in the way.
     """
     problems = bytes_problems("out", out)
-    if kind_problem("out", out) is None:
+    if not problems or kind_problem("out", out) is None:
         if out.dtype is not dtype:
             problems.append(Problem("out", "dtype", dtype_name(dtype), dtype_name(out.dtype)))
         if tuple(out.shape) != shape:

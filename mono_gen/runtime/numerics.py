@@ -12,11 +12,19 @@ import torch
 
 from mono_gen.runtime import cpu_values
 from mono_gen.runtime.errors import MonoUnsupported, Problem
-from mono_gen.runtime.gpu import has_kernels, written
+from mono_gen.runtime.gpu import has_kernels
 from mono_gen.runtime.layouts import Storage
 from mono_gen.runtime.moves import check_out, pack
 from mono_gen.runtime.products import BLOCK, REFUSED, bf16_bits
-from mono_gen.runtime.tensors import bytes_problems, dtype_name, dtype_problem, joined, kind_problem, plain
+from mono_gen.runtime.tensors import (
+    bytes_problems,
+    dtype_name,
+    dtype_problem,
+    is_dense,
+    joined,
+    kind_problem,
+    plain,
+)
 
 FP8_MAX = {torch.float8_e4m3fn: 448, torch.float8_e4m3fnuz: 240}
 E8M0 = (torch.float8_e8m0fnu, torch.uint8)
@@ -94,7 +102,7 @@ def mxfp8_to_ptpc_fp8(
     _raise(field, *_target_problems(field, dtype))
     data, scale = plain(data), plain(scale)
     extents = tuple(data.shape[-2:])
-    order = Storage(extents, extents, extents, (0, 1)) if storage is None else storage
+    order = _row_major(extents) if storage is None else storage
     q, q_scale = _ptpc_outputs(field, data, dtype, out, order.padded)
     if not _quantized_by_kernels(field, data, scale, q, q_scale, order):
         row_major = q if storage is None else torch.empty(data.shape, dtype=dtype, device=data.device)
@@ -103,6 +111,11 @@ def mxfp8_to_ptpc_fp8(
             form = {"padded": order.padded, "view": order.view, "permute": order.permute}
             pack(field, row_major, fill=order.fill, out=q, **form)
     return (q, q_scale) if out is None else out
+
+
+@lru_cache(maxsize=1024)
+def _row_major(extents: tuple[int, ...]) -> Storage:
+    return Storage(extents, extents, extents, (0, 1))
 
 
 def _quantized_by_kernels(
@@ -116,11 +129,7 @@ def _quantized_by_kernels(
     refused = gpu_values.quantize(data, scale, q, q_scale, storage, _reciprocal(FP8_MAX[q.dtype]))
     if refused:
         raise MonoUnsupported(field, _mxfp8_problems(field, data, scale))
-    if refused is None:
-        return False
-    written(q)
-    written(q_scale)
-    return True
+    return refused is not None
 
 
 def _requantize(field: str, data: torch.Tensor, scale: torch.Tensor, q: torch.Tensor, q_scale: torch.Tensor) -> None:
@@ -241,6 +250,8 @@ def _scale_problems(field: str, data: torch.Tensor, scale: torch.Tensor, blocks:
 
 
 def _dense_problems(field: str, t: torch.Tensor, dtypes: tuple[torch.dtype, ...]) -> list[Problem]:
+    if is_dense(t) and t.dtype in dtypes and t.dim() >= 1:
+        return []
     problems = bytes_problems(field, t)
     if kind_problem(field, t) is None:
         other = dtype_problem(field, t, dtypes)
@@ -252,6 +263,8 @@ def _dense_problems(field: str, t: torch.Tensor, dtypes: tuple[torch.dtype, ...]
 
 def _matrix_problems(field: str, t: torch.Tensor, dtypes: tuple[torch.dtype, ...]) -> list[Problem]:
     problems = _dense_problems(field, t, dtypes)
+    if not problems and t.dim() > 1:
+        return []
     if kind_problem(field, t) is None and t.dim() == 1:
         problems.append(Problem(field, "rank", "at least 2 axes, the last ones row and k", joined(t.shape)))
     return problems

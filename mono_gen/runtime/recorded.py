@@ -13,6 +13,7 @@ from mono_gen.runtime.layouts import LayoutRef, Storage, layout_named, layouts_n
 from mono_gen.runtime.ledger import Ended, Record
 from mono_gen.runtime.moves import element_bits, extents, pack, unpack
 from mono_gen.runtime.numerics import mxfp8_to_ptpc_fp8
+from mono_gen.runtime.tensors import dtype_bits
 
 ROW_MAJOR = "row_major"
 
@@ -105,7 +106,7 @@ def attest(t: torch.Tensor, layout: LayoutRef | str, *, logical: tuple[int, ...]
 
 def _enter(t: torch.Tensor, layout: str, storage: Storage, batch: tuple[int, ...], origin: str) -> Record:
     """Return the record of a dense tensor whose bytes now are in a layout."""
-    bits = element_bits(layout, t)
+    bits = dtype_bits(t.dtype)
     place = storage.id_at(bits)
     return _recorded(t, Record(layout, place, 0, "", bits, (*batch, *storage.extents), len(batch), t.nbytes, origin))
 

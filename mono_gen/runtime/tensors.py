@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
@@ -60,7 +60,7 @@ def kind_problem(field: str, value: object) -> Problem | None:
     Parameter and subclasses that define only __torch_function__ or carry attributes are ordinary. A class with its own
     __torch_dispatch__ (DTensor, FakeTensor, wrapper subclasses) is not: its pointer need not be what its shape says.
     """
-    found = _odd_kind(value)
+    found = None if _is_ordinary(value) else _odd_kind(value)
     if found is None:
         return None
     return Problem(field, "kind", "a plain torch.Tensor or Parameter with its own bytes", found)
@@ -85,6 +85,31 @@ def _odd_kind(value: object) -> str | None:
             (value.is_conj() or value.is_neg(), "a view with the conj or neg bit, whose bytes are not its values"),
         )
     return next((text for holds, text in odd if holds), None)
+
+
+def _is_ordinary(value: object) -> TypeGuard[torch.Tensor]:
+    """Return whether `value` has no kind_problem, in short; other subclasses than Parameter go the long way."""
+    return (
+        (type(value) is torch.Tensor or type(value) is torch.nn.Parameter)
+        and value.layout is torch.strided
+        and not (
+            torch._is_functional_tensor(value)
+            or torch._C._functorch.is_functorch_wrapped_tensor(value)
+            or value.is_meta
+            or value.is_nested
+            or value.is_quantized
+            or value.is_conj()
+            or value.is_neg()
+        )
+    )
+
+
+def is_dense(value: object) -> bool:
+    """Return whether `value` has neither a kind_problem nor bytes_problems, in short, as _is_ordinary."""
+    if not _is_ordinary(value) or not value.is_contiguous():
+        return False
+    end = (value.storage_offset() + value.numel()) * value.itemsize
+    return value.numel() > 0 and end <= value.untyped_storage().nbytes()
 
 
 def dtype_problem(field: str, t: torch.Tensor, dtypes: Sequence[torch.dtype]) -> Problem | None:
@@ -149,6 +174,8 @@ def item_problem(field: str, shape: Sequence[int], itemsize: int, batch: int, al
 
 def bytes_problems(field: str, value: torch.Tensor) -> list[Problem]:
     """Return what keeps `value` from being a dense row-major tensor with elements and storage behind them."""
+    if is_dense(value):
+        return []
     odd = kind_problem(field, value)
     if odd is not None:
         return [odd]

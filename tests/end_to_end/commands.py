@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -53,6 +54,13 @@ class Ran:
         assert self.code == 0, f"{self.arguments}: {self.err}"
         found: dict[str, Any] = json.loads(self.out)
         return found
+
+
+def as_anybody() -> None:
+    """Let a process keep to permissions where root starts it, too: without DAC_OVERRIDE and DAC_READ_SEARCH."""
+    drop = 24  # PR_CAPBSET_DROP; who is not root has neither, and may not ask
+    for capability in (1, 2):
+        ctypes.CDLL(None).prctl(drop, capability, 0, 0, 0)
 
 
 def run_all(commands: Sequence[Sequence[str]], cwd: Path, scratch: Path, user: int | None = None) -> list[Ran]:

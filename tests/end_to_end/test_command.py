@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+
+from tests.end_to_end.commands import as_anybody
 
 ROOT = Path(__file__).parents[2]
 TINY = """\
@@ -30,11 +32,17 @@ UNFORMATTED = TINY.replace("    split row", "  split   row") + "# a comment\n"
 
 
 def mono_gen(
-    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, python: tuple[str, ...] = ()
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    python: tuple[str, ...] = (),
+    limit: Callable[[], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
     command = [sys.executable, *python, "-m", "mono_gen", *arguments]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, preexec_fn=limit
+    )
 
 
 @pytest.fixture
@@ -164,6 +172,44 @@ def test_a_wrong_command_is_a_message(project: Path, arguments: tuple[str, ...],
     assert message in ran.stderr
     assert "Traceback" not in ran.stderr
     assert sorted(snapshot(project)) == ["specs/tiny.layout"]
+
+
+def test_what_cannot_be_read_is_said(project: Path) -> None:
+    (project / "lost.layout").symlink_to("nowhere")
+    ran = mono_gen("generate", "lost.layout", cwd=project)
+    assert ran.returncode == 2 and "'lost.layout' is a link to 'nowhere', which is not there" in ran.stderr
+    (project / "closed").mkdir(mode=0)
+    ran = mono_gen("diff", "closed", "specs", cwd=project, limit=as_anybody)
+    (project / "closed").chmod(0o700)
+    assert ran.returncode == 2 and "ermission denied: 'closed'" in ran.stderr, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        (("draw", "tiny", "t", "-o", "closed/t.svg"), "closed/t.svg"),
+        (("fmt", "closed"), "closed/a.layout"),
+        (("generate", "--out", "closed"), "closed/tiny.hpp"),
+    ],
+)
+def test_where_nothing_may_be_written_the_file_is_named(project: Path, arguments: tuple[str, ...], file: str) -> None:
+    (project / "closed").mkdir()
+    (project / "closed" / "a.layout").write_text(UNFORMATTED)
+    (project / "closed").chmod(0o555)
+    before = snapshot(project)
+    ran = mono_gen(*arguments, cwd=project, limit=as_anybody)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "ermission denied: '" in ran.stderr and ran.stderr.endswith(f"{file}'\n"), ran.stderr
+    assert snapshot(project) == before
+
+
+def test_a_warning_names_a_few_of_many_strays(project: Path) -> None:
+    (project / "out").mkdir()
+    for number in range(20):
+        (project / "out" / f"mine{number:02}").write_text("")
+    ran = mono_gen("generate", "--out", "out", cwd=project)
+    assert ran.returncode == 0
+    assert ran.stderr.endswith("remove it: " + ", ".join(f"out/mine{n:02}" for n in range(12)) + " and 8 more\n")
 
 
 def test_a_damaged_manifest_is_a_message(fresh: Path) -> None:
@@ -374,6 +420,8 @@ def test_explain_knows_a_code_and_suggests_near_ones(tmp_path: Path) -> None:
     ran = mono_gen("explain", "digit-droped", cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "did you mean digit-dropped" in ran.stderr
+    ran = mono_gen("explain", "DIGIT-DROPPED", cwd=tmp_path)
+    assert ran.returncode == 2 and "did you mean digit-dropped" in ran.stderr
     ran = mono_gen("explain", cwd=tmp_path)
     assert ran.returncode == 0
     assert any(line.startswith("digit-dropped ") for line in ran.stdout.splitlines())

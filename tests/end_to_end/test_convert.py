@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pty
 import resource
@@ -17,7 +16,7 @@ import torch
 
 from mono_gen.checkpoint.shards import header_bytes
 from tests.checkpoint import made
-from tests.end_to_end.commands import ROOT, run_all
+from tests.end_to_end.commands import ROOT, as_anybody, run_all
 
 STRUCT = ("--struct", "SparseMoeLayer")
 FIRST = "model-00001-of-00004.safetensors"
@@ -76,8 +75,14 @@ def test_all_ranks_one_after_another_and_the_comparison(folder: Path, spec: Path
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    whole, one_rank = run_all([(*compare, "--whole"), (*compare, "--rank", "1", "--sample", "4")], tmp_path, tmp_path)
+    (tmp_path / "specs").symlink_to(spec.parent)
+    by_name = ("verify", str(folder), str(out), "--spec", "minimax_m3", *STRUCT, "--world-size", "4")
+    again = ("convert", str(folder), *arguments, "-o", str(out))
+    whole, one_rank, anew = run_all(
+        [(*compare, "--whole"), (*by_name, "--rank", "1", "--sample", "4"), again], tmp_path, tmp_path
+    )
     assert (whole.code, one_rank.code) == (1, 0)
+    assert anew.code == 2 and len(anew.err.splitlines()) == 1 and "not empty: it holds" in anew.err
     wrong = [line for line in whole.out.splitlines() if ": byte " in line]
     assert len(wrong) == 1 and "expected 0x" in wrong[0] and "row " in wrong[0]
     assert f"{out}/rank2: 1 difference, by every byte" in whole.out
@@ -116,7 +121,11 @@ def test_wrong_commands_are_messages(folder: Path, spec: Path, tmp_path: Path) -
         (2, "no safetensors file in this folder", (tmp_path / "empty", *fine, *out)),
         (2, f"{FIRST}: cut short: its tensors end at byte", (tmp_path / "cut", *fine, *out)),
         (2, f"{FIRST}: missing; the index", (tmp_path / "lost", *fine, *out)),
-        (2, "expected a .layout file", (folder, "--spec", tmp_path, *STRUCT, *out)),
+        (2, f"{FIRST}: cut short", (tmp_path / "cut" / FIRST, *fine, *out)),
+        (2, "expected one spec, found 2: name one of them", (folder, "--spec", tmp_path, *STRUCT, *out)),
+        (2, "did you mean `wrong.layout`", (folder, "--spec", tmp_path / "wrnog.layout", *STRUCT, *out)),
+        (2, "no spec `minimax`: no such file", (folder, "--spec", "minimax", *STRUCT, *out)),
+        (2, "the checkpoint itself; name another folder", (folder, *fine, *four, "-o", folder)),
         (2, "no map", (folder, "--spec", tmp_path / "bare.layout", *STRUCT, *out)),
         (
             2,
@@ -146,13 +155,6 @@ def test_wrong_commands_are_messages(folder: Path, spec: Path, tmp_path: Path) -
 def test_numbers_of_ranks_that_are_none(folder: Path, spec: Path, tmp_path: Path) -> None:
     ran = mono_gen("convert", folder, "--spec", spec, *STRUCT, "-o", tmp_path / "out", WORLD_SIZE="2", RANK="first")
     assert ran.returncode == 2 and "expected two numbers, as torchrun sets them" in ran.stderr
-
-
-def as_anybody() -> None:
-    """Let a process keep to permissions where root starts it, too: without DAC_OVERRIDE and DAC_READ_SEARCH."""
-    drop = 24  # PR_CAPBSET_DROP; who is not root has neither, and may not ask
-    for capability in (1, 2):
-        ctypes.CDLL(None).prctl(drop, capability, 0, 0, 0)
 
 
 def test_no_permission_to_write_or_to_read(folder: Path, spec: Path, tmp_path: Path) -> None:
@@ -210,7 +212,9 @@ def test_a_full_disk_loses_nothing_and_resume_goes_on(
     else:
         ran = mono_gen(*arguments, limit=limit)
     assert ran.returncode == 2 and "Traceback" not in ran.stderr
-    assert "No space left on device" in ran.stderr or "File too large" in ran.stderr, ran.stderr
+    assert "No space left on device: '" in ran.stderr or "File too large: '" in ran.stderr, ran.stderr
+    assert str(out / "rank1" / "model-0") in ran.stderr
+    assert "the files that are whole stay; --resume" in ran.stderr
     assert not [p for p in (out / "rank1").iterdir() if p.name.startswith(".") or p.suffix == ".json"]
     (disk / "filler").unlink(missing_ok=True)
     ran = mono_gen(*arguments, "--resume")

@@ -118,6 +118,8 @@ WRONG_COMMANDS = (
     (("minimax_m3", "w_qkv", "--row", "-1", "--k", "0"), "row -1 is not there"),
     (("minimax_m3", "w_qkv", "--row", "three", "--k", "0"), "--row three: expected an integer"),
     (("minimax_m3", "w_qkv", "--row", "3", "--k"), "--k: expected a number after it"),
+    (("minimax_m3", "w_qkv", "--row", "3", "--k", "5", "--jsn"), "--jsn: no such option; did you mean --json?"),
+    (("minimax_m3", "w_qkv", "--bite", "3"), "--bite: no such option; did you mean --byte?"),
     (("minimax_m3", "w_qkv", "--row", "3", "--row", "4", "--k", "0"), "--row is given twice"),
     (("minimax_m3", "w_qkv", "--at", "row3"), "expected coordinates such as row=3,k=70"),
     (("minimax_m3", "w_qkv", "--row", "3", "--byte", "5"), "--row and --byte are two questions"),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mono_gen.kernels import load
+from mono_gen.kernels import KernelFault, load
+from mono_gen.kernels.library import Library
 from mono_gen.operands import maps_header
 from mono_gen.runtime import MonoUnsupported
-from tests.generated.headers import ROOT
+from tests.generated.headers import ROOT, ZIG, must_compile
 from tests.kernels import assembly, small
 from tests.kernels.assembly import Kernel
 
 SOURCE = ROOT / "mono_gen" / "kernels" / "mono.hip"
+STUB = ROOT / "tests" / "kernels" / "hip_stub"
 DEFINES = (
     "-DMONO_DEVICE_ONLY",
     '-DMONO_SPEC_HEADER="minimax_m3.hpp"',
@@ -113,6 +116,74 @@ def test_the_header_costs_nothing(
     record_property("table: instructions of whole kernels on gfx950", "\n".join(table))
     print("\n".join(table))
     assert not more
+
+
+# --- what hipcc does with the same sources: it reads them for the host, too, launches included ---
+
+
+def hip(folder: Path, whose: str, *flags: str) -> tuple[str, ...]:
+    """Return the command that reads a source as hipcc does, against declarations of HIP's runtime."""
+    import ziglang  # not on machines that run GPU tests alone
+
+    system = ("-isystem", str(Path(ziglang.__file__).parent / "lib" / "include"))
+    headers = (f"-I{h}" for h in (STUB, folder, ROOT / "generated"))
+    strict = ("-x", "hip", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-nogpulib", "-nogpuinc")
+    return (*ZIG, *strict, "--offload-arch=gfx950", f"--offload-{whose}-only", *system, *headers, *DEFINES[1:], *flags)
+
+
+@pytest.mark.parametrize(("source", "whose"), [("mono.hip", "device"), ("probe.hip", "host"), ("probe.hip", "device")])
+def test_both_passes_of_hip(folder_of_maps: Path, source: str, whose: str) -> None:
+    """What is for the device is well-formed for the host, too; `launches` is that of mono.hip."""
+    must_compile([*hip(folder_of_maps, whose, "-fsyntax-only"), str(SOURCE.with_name(source))], folder_of_maps)
+
+
+@pytest.fixture(scope="module")
+def launches(folder_of_maps: Path) -> Library:
+    """Return the host's half of a hip library, linked with a runtime that notes what is launched."""
+    command = hip(folder_of_maps, "host", "-O1", "-fPIC", "-fuse-cuid=none", "-c")
+    must_compile([*command, str(SOURCE), "-o", "mono.o"], folder_of_maps)
+    flags = ("-std=c++17", "-shared", "-fPIC", "-Wl,--defsym=__hip_fatbin=mono_fatbin")
+    must_compile(["g++", *flags, str(STUB / "runtime.cpp"), "mono.o", "-o", "mono.so"], folder_of_maps)
+    return Library(folder_of_maps / "mono.so")
+
+
+# Blocks of each launch for 16 tokens, where the shared expert is fused.
+GRIDS = {
+    "norm": (16, 1),
+    "qkv": (160, 1),
+    "head": (19, 1),
+    "fp8": (16, 1),
+    "o_proj": (192, 1),
+    "logits": (16, 16),
+    "rank": (16, 1),
+    "mx": (16, 1),
+    "up_gate": (24, 65),
+    "down": (192, 1),
+    "shared_up_gate": (24, 1),
+    "shared_down": (192, 1),
+}
+
+
+@pytest.mark.parametrize("stage", GRIDS)
+def test_what_is_launched(launches: Library, stage: str) -> None:
+    """The kernel, its grid, the stream, the first word of its arguments and the last of its table."""
+    values = {name: 100 + i for i, (_, name) in enumerate(launches.words(stage))}
+    has_table = stage.startswith("shared")
+    launches.run(stage, {**values, "tokens": 16, "fused": 1}, 0x1234, (1, 2, 3, 4) if has_table else ())
+    x, y = GRIDS[stage]
+    wanted = f"mono_{stage}_kernel {x} {y} 1 512 1 1 0 {0x1234} 100" + (" 4" if has_table else "")
+    launches._handle.stub_launched.restype = ctypes.c_char_p
+    assert launches._handle.stub_launched().decode() == wanted
+
+
+def test_an_error_that_a_call_before_left_is_no_fault_of_a_launch(launches: Library) -> None:
+    values = {name: 1 for _, name in launches.words("norm")}
+    launches._handle.stub_errors(1, 0)
+    launches.run("norm", values, 0)
+    launches._handle.stub_errors(0, 2)
+    with pytest.raises(KernelFault, match="norm: of the launch"):
+        launches.run("norm", values, 0)
+    launches._handle.stub_errors(0, 0)
 
 
 # --- gfx942: fnuz bytes, no scaled MFMA, 64 KiB of LDS ---

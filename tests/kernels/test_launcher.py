@@ -81,7 +81,12 @@ def test_outputs_of_another_kind_and_outputs_that_overlap(host: Kernels, layers:
     assert whats(refused(lambda: host.qkv(layer, row(), row(), out=(row(),)))) == [(host.subject, "out")]
 
 
-@pytest.mark.parametrize("value", [float("nan"), "7", None, True])
+def test_one_tensor_where_a_stage_writes_several(host: Kernels, layers: Layers) -> None:
+    (problem,) = refused(lambda: host.qkv(layers(True).loaded, row(), row(), out=row()))  # type: ignore[arg-type]
+    assert problem.what == "out" and problem.found == "one tensor" and "index_k" in problem.expected
+
+
+@pytest.mark.parametrize("value", [float("nan"), "7", None, True, 10**400])
 def test_a_limit_that_is_no_number(host: Kernels, layers: Layers, value: Any) -> None:
     layer = layers(True).loaded
     assert refused(lambda: host.moe(layer, row(), row(2, 4, torch.int32), row(2, 4, torch.float32), value))
@@ -90,6 +95,21 @@ def test_a_limit_that_is_no_number(host: Kernels, layers: Layers, value: Any) ->
 def test_shared_where_the_shared_expert_is_fused(host: Kernels, layers: Layers) -> None:
     (problem,) = refused(lambda: host.shared(layers(True).loaded, row(), 7.0))
     assert problem.what == "shared" and "fused" in problem.found and "moe" in problem.help
+
+
+def test_the_first_shared_of_a_layer_inside_a_capture(
+    host: Kernels, layers: Layers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its table would be read back from the device, which ends a capture; one that was read before is no matter."""
+    layer = layers(False).loaded
+    on_gpu = Kernels("cuda", host.header, host.library)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    (problem,) = refused(lambda: on_gpu._shared_table(layer))
+    assert problem.what == "shared" and "capture" in problem.found and "once before" in problem.help
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    read = on_gpu._shared_table(layer)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert on_gpu._shared_table(layer) == read
 
 
 def test_a_layer_that_is_none(host: Kernels, module: ModuleType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 
 from mono_gen.kernels import Kernels, load
 from tests.end_to_end.light_layer import light_layer, specimens
-from tests.kernels import runs
+from tests.kernels import runs, small
 from tests.kernels.conftest import Layer
 from tests.kernels.small import Sizes, heavy_tailed, sources, weights
 from tests.reference import stages as ref
@@ -109,6 +110,23 @@ def test_a_row_of_zeros_and_a_row_with_a_nan(host: Kernels, layers: Layers) -> N
     assert (q[0] == 0).all()
     assert bool(q[1].isfinite().all())
     assert q[2].isnan().all()
+
+
+def test_a_projection_with_the_index_heads_of_every_rank(
+    folder: Path, module: ModuleType, layers: Layers, kernel_cache: None, tmp_path: Path
+) -> None:
+    """CpSparseMoeLayer: four heads of index_q, packed here by a spec that has four of its own."""
+    narrow, sizes = layers(True), Sizes(iq_heads=4)
+    wide, src = small.loaded_module(small.generated(sizes, tmp_path), "wide_minimax_m3"), sources(sizes, seed=12)
+    packed = wide.SparseMoeLayer.from_layer(small.decoder_layer(src, True, wide))
+    held = {f.name: getattr(narrow.loaded, f.name) for f in fields(narrow.loaded) if f.init}
+    layer = module.CpSparseMoeLayer(**{**held, "w_qkv": packed.w_qkv, "s_qkv": packed.s_qkv})
+    of_wide = weights(src, is_fused=True)
+    w = replace(narrow.weights, segments=of_wide.segments, w_qkv=of_wide.w_qkv)
+    wide_host = load("host", header=folder / "minimax_m3.hpp", struct="CpSparseMoeLayer")
+    for stage in ("qkv", "head"):
+        errors = runs.STAGES[stage](wide_host, layer, w, 5, seed=3)
+        assert max(errors.values()) <= runs.BOUND, (stage, errors)
 
 
 @pytest.mark.parametrize("s", [1, 16])

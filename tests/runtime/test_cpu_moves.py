@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mono_gen import runtime
 from mono_gen.runtime import cpu_moves
-from mono_gen.runtime.cpu_moves import _joined, _plan_words, move
+from mono_gen.runtime.cpu_moves import _joined, _plan_pairs, move
 from tests.runtime.test_moves import Case as Padded
 from tests.runtime.test_moves import coded, raw_bytes, rules, tensor_of
 from tests.runtime.test_moves import expected as packed_by_numpy
@@ -37,7 +37,8 @@ def test_move_is_the_transpose(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
     draw = random.Random(seed)
     monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
     monkeypatch.setattr(cpu_moves, "_SHORT", draw.choice([1, 64, 1 << 40]))
-    monkeypatch.setattr(cpu_moves, "CHUNK_BYTES", draw.choice([1, 200, 4096, 1 << 18]))
+    monkeypatch.setattr(cpu_moves, "_RUN", draw.choice([1, 8, 64]))
+    monkeypatch.setattr(cpu_moves, "MOST_CHUNK_BYTES", draw.choice([2, 200, 4096, 1 << 18]))
     sizes = tuple(draw.choice([1, 2, 2, 4, 8, 16, 3, 5, 12]) for _ in range(draw.randint(1, 6)))
     while math.prod(sizes) > 1 << 16:
         sizes = sizes[1:]
@@ -49,59 +50,61 @@ def test_move_is_the_transpose(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
     assert got == want
 
 
-@pytest.mark.parametrize("size", [4, 8])
-@pytest.mark.parametrize("chunk", [1, 999, 1 << 19])
-def test_words_of_both_sizes(size: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows become the fastest digit, which holds a word; chunks leave a rest, and a batch axis stands outside."""
+def is_paired(target: torch.Tensor, source: torch.Tensor) -> bool:
+    """Return whether bytes can move in pairs."""
+    return _plan_pairs(_joined(target, source), target) is not None
+
+
+@pytest.mark.parametrize("chunk", [2, 130, 999, 5000, 1 << 19])
+@pytest.mark.parametrize(
+    ("sizes", "order"),
+    [
+        ((3, 2, 5, 96), (0, 2, 3, 1)),  # halves of two rows
+        ((7, 6, 80), (0, 2, 1)),  # six rows: three pairs
+        ((4, 3, 64, 2), (1, 2, 3, 0)),  # the pairs' axis is the slowest of the source
+        ((130, 70), (1, 0)),  # a transpose
+        ((5, 4, 2, 33, 2), (0, 3, 4, 2, 1)),  # narrow axes two and four, a run of two axes
+    ],
+)
+def test_pairs_of_chunks(
+    sizes: tuple[int, ...], order: tuple[int, ...], chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(cpu_moves, "CHUNK_BYTES", chunk)
-    source = coded(3 * 7 * size * 5 * size, 8).reshape(3, 7, size, 5, size)
-    order = (0, 1, 3, 4, 2)
+    monkeypatch.setattr(cpu_moves, "_SHORT", 1 << 40)
+    monkeypatch.setattr(cpu_moves, "MOST_CHUNK_BYTES", chunk)
+    source = coded(math.prod(sizes), 8).reshape(sizes)
     t = torch.from_numpy(source).permute(order)
-    words = _plan_words(_joined(torch.empty(t.shape, dtype=torch.uint8), t), torch.empty(t.shape, dtype=torch.uint8), t)
-    assert words is not None
-    assert words.size == size
+    assert is_paired(torch.empty(t.shape, dtype=torch.uint8), t)
     got, want = moved(source, order)
     assert got == want
 
 
-@pytest.mark.parametrize("chunk", [144, 256, 1000])
-def test_a_long_axis_is_cut_in_whole_units(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of 9, 16 and 62 words of 4 bytes along the last axis: the words go out by 4, 16 and 8 bytes."""
+@pytest.mark.parametrize("order", [(0, 2, 1), (2, 0, 1)])
+def test_gaps_between_pairs(order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
     monkeypatch.setattr(cpu_moves, "_SHORT", 1 << 40)
-    monkeypatch.setattr(cpu_moves, "chunk_bytes", lambda: chunk)
-    got, want = moved(coded(3 * 128 * 4 * 4, 8).reshape(3, 128, 4, 4), (0, 3, 1, 2))
-    assert got == want
-
-
-@pytest.mark.parametrize("order", [(0, 3, 1, 2), (0, 1, 3, 2)])
-def test_gaps_between_words(order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(cpu_moves, "_SHORT", 1 << 40)
-    source = coded(3 * 8 * 4 * 4, 8).reshape(3, 8, 4, 4)
+    source = coded(3 * 4 * 80, 8).reshape(3, 4, 80)
     want = source.transpose(order)
-    room = torch.full((*want.shape[:-1], 2, want.shape[-1]), 0xA5, dtype=torch.uint8)
-    target, t = room[..., 0, :], torch.from_numpy(source).permute(order)
-    assert _plan_words(_joined(target, t), target, t) is not None
-    move(target, t)
-    assert (target.numpy() == want).all()
-    assert room[..., 1, :].eq(0xA5).all()
+    for gap, paired in ((2, True), (1, False)):  # an odd stride leaves nowhere to put 16 bits
+        room = torch.full((*want.shape[:-1], want.shape[-1] + gap), 0xA5, dtype=torch.uint8)
+        target, t = room[..., : want.shape[-1]], torch.from_numpy(source).permute(order)
+        assert is_paired(target, t) == paired
+        move(target, t)
+        assert (target.numpy() == want).all()
+        assert room[..., want.shape[-1] :].eq(0xA5).all()
 
 
-def test_scales_move_in_words_both_ways() -> None:
+def test_scales_move_in_pairs_both_ways() -> None:
     sizes, order = E8M0
     source = coded(math.prod(sizes), 8).reshape(sizes)
     t = torch.from_numpy(source)
     packed = torch.empty(tuple(sizes[axis] for axis in order), dtype=torch.uint8)
     back = tuple(order.index(axis) for axis in range(len(order)))
-    for target, read in ((packed, t.permute(order)), (torch.empty_like(t), packed.permute(back))):
-        words = _plan_words(_joined(target, read), target, read)
-        assert words is not None
-        assert words.size == 4
+    assert is_paired(packed, t.permute(order))
+    assert is_paired(torch.empty_like(t), packed.permute(back))
+    assert packed.nbytes > cpu_moves._LEAST_BYTES
     got, want = moved(source, order)
     assert got == want
-    assert packed.nbytes > cpu_moves._LEAST_BYTES
 
 
 @pytest.mark.parametrize(("skip", "skip_out"), [(1, 0), (0, 2), (3, 3), (4, 0), (0, 8)])

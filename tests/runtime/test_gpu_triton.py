@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -285,6 +286,27 @@ def test_refusals_are_the_cpus(bad: str) -> None:
         lambda d, s: runtime.dequantize_mxfp8("w", d, s),
     ):
         assert refusal(lambda c=convert: c(data, scale)) == refusal(lambda c=convert: c(data.cuda(), scale.cuda()))
+
+
+def test_refusals_of_threads_with_streams_of_their_own() -> None:
+    data, scale = numbers(64, 256).cuda(), (random_bytes(64, 8) // 4 + 100).cuda()
+    bad = scale.clone()
+    bad[7, 3] = 255
+    wanted = runtime.mxfp8_to_ptpc_fp8("w", data, scale, dtype=FN)
+
+    def convert(is_bad: bool) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(50):
+                if is_bad:
+                    assert "at row 7, block 3" in refusal(lambda: runtime.mxfp8_to_ptpc_fp8("w", data, bad, dtype=FN))
+                else:
+                    made = runtime.mxfp8_to_ptpc_fp8("w", data, scale, dtype=FN)
+                    assert all(same(a, b) for a, b in zip(made, wanted, strict=True))
+
+    torch.cuda.synchronize()
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(convert, n % 2 == 0) for n in range(4)]:
+            done.result()
 
 
 def test_casts() -> None:

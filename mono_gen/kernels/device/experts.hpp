@@ -17,13 +17,14 @@
 
 namespace mono {
 
+// `early` is 1 where the launch in front is up_gate, after which ids and weights are not written any more.
 // x8, x_scales: xn as MXFP8 (quantize.hpp). mid, mid_scales: the same, a row a token and slot. `fused` is 1 where the table
 // holds the shared expert.
 #define MONO_UP_GATE_ARGUMENTS(P, I, F) \
     P(x8) P(x_scales) P(ids) P(w13) P(s13) P(mid) P(mid_scales) I(tokens) I(fused) F(limit)
 MONO_ARGUMENTS(UpGateArguments, MONO_UP_GATE_ARGUMENTS)
 
-#define MONO_DOWN_ARGUMENTS(P, I, F) P(mid) P(mid_scales) P(ids) P(weights) P(w2) P(s2) P(out) I(tokens) I(fused)
+#define MONO_DOWN_ARGUMENTS(P, I, F) P(mid) P(mid_scales) P(ids) P(weights) P(w2) P(s2) P(out) I(tokens) I(fused) I(early)
 MONO_ARGUMENTS(DownArguments, MONO_DOWN_ARGUMENTS)
 
 #define MONO_SHARED_UP_GATE_ARGUMENTS(P, I, F) P(x8) P(x_scales) P(mid) P(mid_scales) I(tokens) F(limit)
@@ -362,7 +363,7 @@ MONO_GLOBAL void mono_up_gate_kernel(const UpGateArguments args) {
     const int tokens = static_cast<int>(args.tokens);
     find_experts(lds.routes, static_cast<const int*>(args.ids), tokens, args.fused != 0);
     const int u = wave::block_y();
-    if (u >= lds.routes.count) return;  // the whole block: fewer experts than there might have been
+    if (u >= lds.routes.count) return wave::wait_for_inputs();  // the whole block: fewer experts than there might have been
     const int expert = wave::uniform(lds.routes.expert[u]);
     const auto row_of = [&](int t) { return t * kSlots + slot_of(lds.routes, t, expert); };
     up_gate<RoutedUp>(lds, args, at(args.w13, Layer::w13::base(expert)), at(args.s13, Layer::s13::base(expert)),

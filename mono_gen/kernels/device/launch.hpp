@@ -86,6 +86,7 @@ inline const char* error_text() { return hipGetErrorString(last_error()); }
 // The LDS of a block is static: the compiler knows it.
 template <class Shared, class Kernel, class... Args>
 int launch(Kernel kernel, Grid grid, void* stream, const Args&... args) {
+    static_cast<void>(hipGetLastError());  // what a call of somebody else left is no fault of this launch
     kernel<<<dim3(grid.x, grid.y), kThreads, 0, static_cast<hipStream_t>(stream)>>>(args...);
     last_error() = hipGetLastError();
     return last_error() == hipSuccess ? 0 : 1;

@@ -20,8 +20,9 @@ MONO_DEVICE unsigned load4(const Byte* base, unsigned offset) {
 
 // The same of weights: the base is the same in all lanes, and stays in scalar registers. Left to itself, clang adds the
 // lane's offset to the first of a row of bases, or widens it outside a loop, and goes on in 64-bit vector registers: it is
-// not told what a base and an offset have been before.
-#if defined(MONO_AMD)
+// not told what a base and an offset have been before. hipcc reads all this a second time for the host, which has no such
+// address space.
+#if defined(MONO_AMD) && defined(__HIP_DEVICE_COMPILE__)
 template <class T>
 MONO_DEVICE T load_weights(const Byte* base, int lane) {
     using Global = const Byte __attribute__((address_space(1)))*;
