@@ -85,13 +85,26 @@ def test_gaps_between_pairs(order: tuple[int, ...], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cpu_moves, "_SHORT", 1 << 40)
     source = coded(3 * 4 * 80, 8).reshape(3, 4, 80)
     want = source.transpose(order)
-    for gap, paired in ((2, True), (1, False)):  # an odd stride leaves nowhere to put 16 bits
+    for gap, paired in ((2, True), (1, False)):  # an odd stride leaves no place for 16 bits
         room = torch.full((*want.shape[:-1], want.shape[-1] + gap), 0xA5, dtype=torch.uint8)
         target, t = room[..., : want.shape[-1]], torch.from_numpy(source).permute(order)
         assert is_paired(target, t) == paired
         move(target, t)
         assert (target.numpy() == want).all()
         assert room[..., want.shape[-1] :].eq(0xA5).all()
+
+
+@pytest.mark.parametrize(("size", "gap", "every"), [(3, 1, 1), (4, 0, 2)])
+def test_what_does_not_lie_in_pairs(size: int, gap: int, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three neighbours and a gap; every other byte."""
+    monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
+    source = torch.from_numpy(coded(5 * size * 80, 8).reshape(5, size, 80)).permute(0, 2, 1)
+    room = torch.full((5, 80, (size + gap) * every), 0xA5, dtype=torch.uint8)
+    target = room[..., : size * every : every]
+    assert not is_paired(target, source)
+    move(target, source)
+    assert torch.equal(target, source)
+    assert int(room.eq(0xA5).sum()) >= room.numel() - source.numel()
 
 
 def test_scales_move_in_pairs_both_ways() -> None:
@@ -150,10 +163,16 @@ def test_padded_scales(rows: int, blocks: int, batch: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("rows", [8192, 8191])
 def test_scratch_is_bounded(rows: int) -> None:
-    """8 MiB are enough for 32 MiB, padded or not: a scratch of one item would be as large as the item."""
-    case = Padded((rows, 4096), (8192, 4096), (256, 2, 16, 512, 2, 4), (0, 3, 5, 2, 4, 1))
-    t = torch.ones(rows, 4096, dtype=torch.uint8)
-    out = torch.zeros(8192, 4096, dtype=torch.uint8)
-    assert peak_bytes(lambda: runtime.pack("pack_x", t, **rules(case, fill=0x7F), out=out)) < 8 << 20
+    """12 MiB are enough for 24 MiB, padded or not: a scratch of one item would be as large as the item."""
+    case = Padded((rows, 3072), (8192, 3072), (256, 2, 16, 384, 2, 4), (0, 3, 5, 2, 4, 1))
+    t = torch.ones(rows, 3072, dtype=torch.uint8)
+    out = torch.zeros(8192, 3072, dtype=torch.uint8)
+    assert peak_bytes(lambda: runtime.pack("pack_x", t, **rules(case, fill=0x7F), out=out)) < 12 << 20
     result = t.nbytes
-    assert peak_bytes(lambda: runtime.unpack("unpack_x", out, (rows, 4096), **rules(case))) < result + (8 << 20)
+    assert peak_bytes(lambda: runtime.unpack("unpack_x", out, (rows, 3072), **rules(case))) < result + (12 << 20)
+
+
+def test_chunks_of_many_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1000)
+    axis, step = cpu_moves._chunk((1 << 20, 64))
+    assert (axis, 2 * 64 * step) == (0, 8 << 20)

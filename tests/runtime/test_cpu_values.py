@@ -124,7 +124,7 @@ def test_scratch_is_bounded_where_the_table_is_asked() -> None:
         with pytest.raises(MonoUnsupported, match="row 2047, block 255; 1 in all"):
             runtime.dequantize_mxfp8("w", data, scale)
 
-    assert peak_bytes(refused) - 2 * codes.nbytes < 64 << 20
+    assert peak_bytes(refused) - 2 * codes.nbytes < 64 << 20  # the bf16 values that were on their way
 
 
 def test_a_cast_is_bounded() -> None:

@@ -55,9 +55,6 @@ int launch_with(bool is_early, Kernel kernel, Grid grid, void* stream, const Arg
     how.dynamicSmemBytes = kBytes;
     how.stream = static_cast<cudaStream_t>(stream);
     how.attrs = &early;
-#if defined(MONO_NO_EARLY)
-    is_early = false;
-#endif
     how.numAttrs = is_early ? 1 : 0;
     last_error() = cudaLaunchKernelEx(&how, kernel, args...);
     return last_error() == cudaSuccess ? 0 : 1;

@@ -14,9 +14,6 @@ struct alignas(16) Quad {
 
 // 16 bytes at a base, and an offset of the lane's own.
 MONO_DEVICE Quad load16(const Byte* base, unsigned offset) { return *reinterpret_cast<const Quad*>(base + offset); }
-MONO_DEVICE unsigned load4(const Byte* base, unsigned offset) {
-    return *reinterpret_cast<const unsigned*>(base + offset);
-}
 
 // The same of weights: the base is the same in all lanes, and stays in scalar registers. Left to itself, clang adds the
 // lane's offset to the first of a row of bases, or widens it outside a loop, and goes on in 64-bit vector registers: it is

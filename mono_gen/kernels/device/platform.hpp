@@ -18,19 +18,22 @@
 #endif
 #define MONO_DEVICE __attribute__((device)) __attribute__((always_inline)) inline
 #define MONO_GLOBAL extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(mono::kThreads, mono::kThreads)))
-#define MONO_LDS(type, name) __attribute__((shared)) type name
+#define MONO_LDS(type, name) MONO_FITS(type) __attribute__((shared)) type name
 #elif defined(MONO_CUDA)
 #define MONO_DEVICE __device__ __forceinline__
 #define MONO_GLOBAL extern "C" __global__ __launch_bounds__(mono::kThreads, 2)
-#define MONO_LDS(type, name)                      \
+#define MONO_LDS(type, name)                         \
+    MONO_FITS(type)                                  \
     extern __shared__ uint4 mono_lds_of_the_block[]; \
     type& name = *reinterpret_cast<type*>(mono_lds_of_the_block)
 #else
 #include "../host/mfma.hpp"  // the executor, and the MFMA modelled on it
 #define MONO_DEVICE inline
 #define MONO_GLOBAL extern "C"
-#define MONO_LDS(type, name) type& name = ::mono::wave::lds<type>()
+#define MONO_LDS(type, name) MONO_FITS(type) type& name = ::mono::wave::lds<type>()
 #endif
+
+#define MONO_FITS(type) static_assert(sizeof(type) <= ::mono::kLdsBytes, #type " is more than the LDS of a block");
 
 #if defined(__clang__) || defined(MONO_CUDA)
 #define MONO_UNROLL _Pragma("unroll")
@@ -49,10 +52,13 @@ constexpr int kWave = 64;
 #endif
 constexpr int kWaves = kThreads / kWave;
 
-// gfx942 reads fp8 as e4m3fnuz and has 64 KiB of LDS for a block; gfx950 reads e4m3fn and has 160.
+// gfx942 reads fp8 as e4m3fnuz and has 64 KiB of LDS for a block; gfx950 reads e4m3fn and has 160; sm_90 has 227.
 #if defined(MONO_FNUZ)
 constexpr bool kFnuz = true;
 constexpr int kLdsBytes = 64 * 1024;
+#elif defined(MONO_CUDA)
+constexpr bool kFnuz = false;
+constexpr int kLdsBytes = 227 * 1024;
 #else
 constexpr bool kFnuz = false;
 constexpr int kLdsBytes = 160 * 1024;

@@ -15,16 +15,10 @@ constexpr int kPieces = 2;
 template <Elements kElements>
 constexpr int kScales = kElements == Elements::fp8 ? 4 : 2;
 // What fits the LDS of two blocks.
-#ifndef MONO_PAIRS
-#define MONO_PAIRS (kElements == Elements::fp8 ? 1 : 1)
-#endif
-#ifndef MONO_UNITS
-#define MONO_UNITS (kElements == Elements::fp8 ? 2 : 4)
-#endif
 template <Elements kElements>
-constexpr int kPairsAhead = MONO_PAIRS;
+constexpr int kPairsAhead = 1;
 template <Elements kElements>
-constexpr int kUnitsAhead = MONO_UNITS;
+constexpr int kUnitsAhead = kElements == Elements::fp8 ? 2 : 4;
 
 MONO_DEVICE int piece_lane(int i) { return 16 * (lane_index() % 4) + lane_index() / 4 + 8 * i; }
 
