@@ -6,8 +6,8 @@ pack, fp8 6144 x 8192         against  copy_ of the same bytes               (at
 pack e8m0_shuffle 6144 x 2048 against  the same order by one torch permute   (at least 5 times as fast)
 mxfp8 -> ptpc_fp8 2560 x 6144 against  the same numbers by plain torch       (at least 2 times as fast, in 64 MiB)
 
-In two regimes: each form twenty times in a row before the other has its turn, and once. The second one finds the vector
-units asleep and the caches full of the other's bytes; what is asked for is asked of the first.
+In two regimes: each form twenty times in a row before the other has its turn, and once. A first call after 30 ms of
+anything else takes about 1 ms longer, which the second regime counts in full.
 """
 
 from __future__ import annotations
