@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 
-.PHONY: demo test check generate bench clean
+.PHONY: demo test laws check generate bench clean
 .DEFAULT_GOAL := test
 
 # Made anew whenever what it should hold changes.
@@ -25,6 +25,10 @@ generate: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# The laws on twenty times as many random examples, new ones each time.
+laws: $(STAMP)
+	LAWS=20 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/laws tests/compare/test_moves.py
 
 # What CI runs: format, lint, types, freshness, tests.
 check: $(STAMP)

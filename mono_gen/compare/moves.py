@@ -26,15 +26,14 @@ def move(old: TensorMap, new: TensorMap, at: str) -> Move:
         atoms = tuple(atoms_of(old, new, axis, extent) for axis, extent in enumerate(extents))
     except NotCounted:
         return Move(at, elements, None, new.bits, new.bits, None, "", "", sizes, refilled)
-    first = _first(atoms)
-    if first is None and refilled:
-        first = first_pad(new)
+    first_of_atoms = _first(atoms)
+    first = first_pad(new) if first_of_atoms is None and refilled else first_of_atoms
     return Move(
         at=at,
         elements=elements,
         moved=_moved(atoms, extents),
         bits=new.bits,
-        granule_bits=_granule(old, new, atoms) if _first(atoms) is not None else 0,
+        granule_bits=_granule(old, new, atoms) if first_of_atoms is not None else 0,
         first_bit=first,
         was=content(old, first) if first is not None else "",
         now=content(new, first) if first is not None else "",
@@ -71,21 +70,50 @@ def _first(atoms: tuple[tuple[Atom, ...], ...]) -> int | None:
 
 
 def _granule(old: TensorMap, new: TensorMap, atoms: tuple[tuple[Atom, ...], ...]) -> int:
-    """Return the bits of the longest run that both orders keep: the fastest atoms as long as they are the same."""
+    """Return the bits of the longest run that both orders keep, pads counted: the fastest atoms that are the same."""
     run = old.bits
-    waiting = [(axis, index) for axis, mine in enumerate(atoms) for index, _ in enumerate(mine)]
+    stored = [_stored(old, new, axis, mine) for axis, mine in enumerate(atoms)]
+    waiting = [(axis, index) for axis, mine in enumerate(stored) for index, _ in enumerate(mine)]
     while True:
-        same = (at for at in waiting if atoms[at[0]][at[1]].old == run == atoms[at[0]][at[1]].new)
-        found = next(same, None)
+        found = next((at for at in waiting if _goes_on(stored[at[0]][at[1]], run)), None)
         if found is None:
             return run
         axis, index = found
-        atom = atoms[axis][index]
+        atom = stored[axis][index]
         waiting.remove(found)
-        if index:
-            run *= atom.size
-            continue
         lengths = old.padded[axis], new.padded[axis]
-        if any(n % atom.unit for n in lengths):
+        if not index and any(n % atom.unit for n in lengths):
             return run
-        run *= gcd(*lengths) // atom.unit
+        size = atom.size if index else gcd(*lengths) // atom.unit
+        longer = _along(atom, run, size)
+        if longer < run * size:
+            return longer
+        run = longer
+
+
+def _stored(old: TensorMap, new: TensorMap, axis: int, atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
+    """Return an axis' atoms up to where both sides have storage; as they are where segments are padded each.
+
+    None where they cannot be counted: a run goes no further than what is known.
+    """
+    if any(side.pieces and side.moved_axis == axis for side in (old, new)):
+        return atoms
+    try:
+        return atoms_of(old, new, axis, min(old.padded[axis], new.padded[axis]))
+    except NotCounted:
+        return ()
+
+
+def _goes_on(atom: Atom, run: int) -> bool:
+    """Return whether the value after 0 lies right behind a run on both sides."""
+    return all(side == run if isinstance(side, int) else side[1:2] == (run,) for side in (atom.old, atom.new))
+
+
+def _along(atom: Atom, run: int, size: int) -> int:
+    """Return the bits of the runs of an atom's values on both sides, of values that lie `run` bits apart.
+
+    A value that is not right behind the one before it begins a run; runs are as long as all such beginnings allow.
+    """
+    tables = [side for side in (atom.old, atom.new) if not isinstance(side, int)]
+    begins = {y for side in tables for y in range(1, len(side)) if side[y] != side[y - 1] + run}
+    return gcd(run * size, *(at for y in begins for at in (run * y, *(side[y] for side in tables))))

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from mono_gen.algebra.layout import Layout
 from mono_gen.algebra.monomial import Size
@@ -18,9 +18,10 @@ from mono_gen.compare.atoms import NotCounted, atoms_of, zeros
 from mono_gen.compare.maps import TensorMap, content, first_pad, map_of_layout, place
 from mono_gen.compare.moves import move
 from tests.compare.witness import truth, two_layouts
+from tests.laws.budget import examples
 from tests.laws.random_layouts import Case, cases, storage
 
-LAW = settings(max_examples=250, deadline=None)
+LAW = examples(250)
 
 
 def map_of(case: Case) -> TensorMap:
@@ -118,6 +119,8 @@ def rows_of(pieces: int, pad: int, *store: str) -> TensorMap:
         (rows_of(32, 96, "row", "K", "b"), rows_of(32, 128, "row", "K", "b"), 32),
         (rows_of(48, 96, "row", "K", "b"), rows_of(48, 144, "row", "K", "b"), 48),
         (rows_of(48, 96, "K", "row", "b"), rows_of(48, 96, "row", "K", "b"), 48),
+        (rows_of(2, 96, "K", "row", "b"), rows_of(3, 96, "row", "K", "b"), 2),
+        (rows_of(96, 192, "K", "row", "b"), rows_of(96, 192, "row", "K", "b"), 96),
     ],
 )
 def test_runs_of_different_lengths_have_what_both_divide(old: TensorMap, new: TensorMap, together: int) -> None:

@@ -7,7 +7,7 @@ from math import lcm, prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mono_gen.algebra.fold import fold, is_even
@@ -40,10 +40,11 @@ from mono_gen.algebra.template import (
     store_faults,
 )
 from mono_gen.frozen import replace
+from tests.laws.budget import examples
 from tests.laws.random_layouts import Case, cases, coordinates, longest_unit, offsets, pairs, storage
 
-FAST = settings(max_examples=80, deadline=None)
-MORE = settings(max_examples=200, deadline=None)
+FAST = examples(80)
+MORE = examples(200)
 
 
 def table(layout: Layout) -> list[int]:
@@ -303,6 +304,7 @@ def test_a_template_id_sees_every_size_pad_fill_pitch_and_order(case: Case, data
     assert template_text(template).isascii() and layout_text(case.layout, case.bits).isascii()
 
 
+@FAST
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 64))
 def test_a_runtime_row_is_in_the_id_as_a_question_mark(one: int, other: int, k: int) -> None:
     template = row_major_template(("row", "k"))
@@ -321,6 +323,7 @@ def test_the_digest_is_pinned() -> None:
 # --- sizes and what bind refuses ---
 
 
+@FAST
 @given(st.integers(1, 64), st.integers(0, 2), st.sampled_from((4, 8, 16, 32, 64)))
 def test_a_size_in_bytes_is_whole_exactly_where_it_divides(value: int, power: int, bits: int) -> None:
     size = Size(value, power)
@@ -336,6 +339,7 @@ def test_a_size_in_bytes_is_whole_exactly_where_it_divides(value: int, power: in
 _SIZES = st.builds(Size, st.integers(1, 48), st.integers(0, 2))
 
 
+@FAST
 @given(_SIZES, _SIZES)
 def test_products_and_quotients_of_sizes(one: Size, other: Size) -> None:
     both = one * other
@@ -363,6 +367,7 @@ def test_widths_are_those_at_which_every_size_is_whole(case: Case) -> None:
     assert case.bits in legal
 
 
+@FAST
 @given(st.integers(1, 999), st.integers(1, 64), st.sampled_from((4, 8, 16, 32)))
 def test_a_padded_extent_is_the_next_multiple(extent: int, multiple: int, bits: int) -> None:
     found = padded_extent(AxisTemplate("x", Size(multiple), (Factor("x", None),)), extent, bits)
@@ -392,6 +397,7 @@ def test_bind_refuses_exactly_what_does_not_divide(sizes: list[int | None], pad:
     assert refusal.value.exact == (None not in sizes)
 
 
+@FAST
 @given(st.integers(1, 20), st.sampled_from((4, 8, 16, 32)))
 def test_bind_refuses_exactly_bytes_that_are_no_whole_elements(count: int, bits: int) -> None:
     factors = (Factor("K", None), Factor("b", Size(count, 1)))

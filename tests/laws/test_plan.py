@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, reject, settings
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
 from mono_gen.algebra.layout import offset
@@ -37,9 +37,10 @@ from mono_gen.terms import (
     text,
     variables,
 )
+from tests.laws.budget import examples
 from tests.laws.random_layouts import Case, cases, coordinates, layout_text, offsets, storage
 
-FAST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+FAST = examples(60)
 COUNTER = iter(range(10**9))
 
 
@@ -288,7 +289,7 @@ def _evaluated(term: Term) -> int | None:
         return None
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(_TERMS)
 def test_the_text_of_a_term_means_the_term(term: Term) -> None:
     wanted = _evaluated(term)
@@ -298,7 +299,7 @@ def test_the_text_of_a_term_means_the_term(term: Term) -> None:
         assert source.count("?") == text(term, PYTHON).count(">=")
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(_TERMS, _TERMS)
 def test_folding_keeps_the_value(left: Term, right: Term) -> None:
     for op, make in (("+", add), ("*", mul), ("/", div), ("%", mod)):
@@ -307,6 +308,7 @@ def test_folding_keeps_the_value(left: Term, right: Term) -> None:
             assert evaluate(make(left, right), _VALUES) == wanted
 
 
+@FAST
 @given(_TERMS)
 def test_renaming_moves_the_variables(term: Term) -> None:
     moved = rename(term, {"a": "x", "b": "a"})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mono_gen.diagnostics.render import render
 from mono_gen.syntax.format import format_text
 from mono_gen.syntax.parse import parse
 from mono_gen.syntax.source import Source
+from tests.laws.budget import examples
 
 NAMES = st.sampled_from(["row", "k", "half", "b", "R", "K", "E", "HIDDEN", "w13", "x_y", "B"])
 WORDS = st.sampled_from(["row", "class", "view", "_k", "in", "spec", "weight"])
@@ -130,7 +131,7 @@ def specs(draw: st.DrawFn) -> str:
     return text + draw(st.sampled_from(["", "\n", " # end", "\n## end\n\n"]))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(specs())
 def test_formatting_keeps_the_meaning_and_is_done_once(text: str) -> None:
     source = Source("x.layout", text)
@@ -150,7 +151,7 @@ def test_formatting_keeps_the_meaning_and_is_done_once(text: str) -> None:
     assert "\n\n\n" not in neat.text
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(max_size=200))
 def test_any_text_parses_or_is_refused(text: str) -> None:
     _, problems = parse(Source("x.layout", text))
