@@ -921,11 +921,21 @@ class SparseMoeLayer:
         load.check()
 
         with load.step("w_qkv"):
-            w_qkv, s_qkv = runtime.mxfp8_to_ptpc_fp8("w_qkv", w_qkv_source, s_qkv_source, dtype=torch.float8_e4m3fn)
-            w_qkv = pack_shuffle_16x16(w_qkv)
+            w_qkv, s_qkv = runtime.mxfp8_to_packed_ptpc_fp8(
+                "w_qkv",
+                LAYOUTS["shuffle_16x16"],
+                w_qkv_source,
+                s_qkv_source,
+                dtype=torch.float8_e4m3fn,
+            )
         with load.step("w_o"):
-            w_o, s_o = runtime.mxfp8_to_ptpc_fp8("w_o", w_o_source, s_o_source, dtype=torch.float8_e4m3fn)
-            w_o = pack_shuffle_16x16(w_o)
+            w_o, s_o = runtime.mxfp8_to_packed_ptpc_fp8(
+                "w_o",
+                LAYOUTS["shuffle_16x16"],
+                w_o_source,
+                s_o_source,
+                dtype=torch.float8_e4m3fn,
+            )
         with load.step("gate"):
             gate = runtime.cast_bf16("gate", gate_source)
         if shared:
@@ -1616,11 +1626,21 @@ class CpSparseMoeLayer:
                 lengths=(512, 512),
                 timeout_s=timeout_s,
             )
-            w_qkv, s_qkv = runtime.mxfp8_to_ptpc_fp8("w_qkv", w_qkv_source, s_qkv_source, dtype=torch.float8_e4m3fn)
-            w_qkv = pack_shuffle_16x16(w_qkv)
+            w_qkv, s_qkv = runtime.mxfp8_to_packed_ptpc_fp8(
+                "w_qkv",
+                LAYOUTS["shuffle_16x16"],
+                w_qkv_source,
+                s_qkv_source,
+                dtype=torch.float8_e4m3fn,
+            )
         with load.step("w_o"):
-            w_o, s_o = runtime.mxfp8_to_ptpc_fp8("w_o", w_o_source, s_o_source, dtype=torch.float8_e4m3fn)
-            w_o = pack_shuffle_16x16(w_o)
+            w_o, s_o = runtime.mxfp8_to_packed_ptpc_fp8(
+                "w_o",
+                LAYOUTS["shuffle_16x16"],
+                w_o_source,
+                s_o_source,
+                dtype=torch.float8_e4m3fn,
+            )
         with load.step("gate"):
             gate = runtime.cast_bf16("gate", gate_source)
         if shared:

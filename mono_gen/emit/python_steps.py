@@ -25,9 +25,12 @@ def step_lines(plan: FieldPlan, indent: int) -> Lines:
         body.append(
             f"{sources[0]} = unpack_{convert.order.name}({_four_bit(sources[0], convert.format.data.bits)}, {shape})"
         )
-    body += _value_lines(model, convert, sources, inner)
-    for tensor in model.tensors:
-        body += _storage_lines(tensor, inner)
+    if _is_one_pass(model, convert):
+        body += _one_pass_lines(model, sources, inner)
+    else:
+        body += _value_lines(model, convert, sources, inner)
+        for tensor in model.tensors:
+            body += _storage_lines(tensor, inner)
     return [f"with load.step({quoted(model.name)}):", *(f"    {line}" for line in body)]
 
 
@@ -60,6 +63,26 @@ def _gather_lines(
     ]
     targets = ", ".join(sources) + ("," if len(sources) == 1 else "")
     return call(f"{targets} = runtime.gather", args, indent)
+
+
+def _is_one_pass(model: FieldModel, convert: ConvertModel) -> bool:
+    """Return whether the runtime has one function that changes a field's values and packs them."""
+    data, *scales = model.tensors
+    return (
+        (convert.format.name, model.format.name) == ("mxfp8", "ptpc_fp8")
+        and needs_pack(data)
+        and len(data.bound.extents) == 2
+        and not any(needs_pack(t) or t.pad_each for t in scales)
+        and not data.pad_each
+    )
+
+
+def _one_pass_lines(model: FieldModel, sources: list[str], indent: int) -> Lines:
+    """Return the line that makes a field of values that are changed and packed at once."""
+    names = ", ".join(t.name for t in model.tensors)
+    layout = f"LAYOUTS[{quoted(model.tensors[0].layout_name)}]"
+    args = [quoted(model.name), layout, *sources, f"dtype={_dtype(model)}"]
+    return call(f"{names} = runtime.mxfp8_to_packed_ptpc_fp8", args, indent)
 
 
 def _value_lines(model: FieldModel, convert: ConvertModel, sources: list[str], indent: int) -> Lines:

@@ -60,20 +60,20 @@ def unpack_recorded(
 
 def mxfp8_to_packed_ptpc_fp8(
     field: str,
-    layout: str,
+    layout: LayoutRef,
     data: torch.Tensor,
     scale: torch.Tensor,
-    storage: Storage,
     *,
     dtype: torch.dtype,
     out: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return what packing mxfp8_to_ptpc_fp8's values gives, recorded as that, and the scales: one pass on a GPU.
 
-    Shapes: as of mxfp8_to_ptpc_fp8; the storage is of one batch item, (rows, k).
+    Shapes: as of mxfp8_to_ptpc_fp8; the layout's axes are the rows and k.
     """
+    storage = layout.storage(field, 8, *extents(field, data, layout.axes))
     q, q_scale = mxfp8_to_ptpc_fp8(field, data, scale, dtype=dtype, storage=storage, out=out)
-    _enter(q, layout, storage, tuple(data.shape[:-2]), "pack")
+    _enter(q, layout.name, storage, tuple(data.shape[:-2]), "pack")
     return q, q_scale
 
 

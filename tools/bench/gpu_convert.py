@@ -153,11 +153,11 @@ def tile_storage(rows: int, k: int) -> Storage:
 
 def requantize_large() -> list[Row]:
     """Return the figures of mxfp8 -> bf16 -> ptpc_fp8 -> shuffle_16x16, and of its memory beyond the output."""
-    storage = tile_storage(*LARGE)
+    storage, layout = tile_storage(*LARGE), generated("aiter").LAYOUTS["shuffle_16x16"]
     data, scale = some(LARGE, FN), some((LARGE[0], LARGE[1] // 32), below=130, least=118)
     out = torch.empty_like(data), torch.empty(LARGE[0], device="cuda")
     copied = torch.empty_like(data)
-    ours = partial(runtime.mxfp8_to_packed_ptpc_fp8, "w", "shuffle_16x16", data, scale, storage, dtype=FN, out=out)
+    ours = partial(runtime.mxfp8_to_packed_ptpc_fp8, "w", layout, data, scale, dtype=FN, out=out)
     kernel = partial(launch, data, scale, out, storage, None)
     ours()
     torch.cuda.synchronize()
