@@ -77,6 +77,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NEEDS = {
     "gpu": (lambda: _gpus() >= 1, "needs a GPU that torch sees"),
     "two_gpus": (lambda: _gpus() >= 2, "needs two GPUs that torch sees"),
+    "flydsl": (lambda: importlib.util.find_spec("flydsl") is not None, "needs FlyDSL"),
     "nvcc": (lambda: shutil.which("nvcc") is not None, "needs nvcc"),
     "browser": (lambda: any(map(shutil.which, BROWSERS)), "needs Chromium"),
 }
