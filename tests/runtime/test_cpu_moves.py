@@ -12,8 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from mono_gen import runtime
-from mono_gen.runtime import cpu_moves
-from mono_gen.runtime.cpu_moves import _joined, _plan_pairs, move
+from mono_gen.runtime import cpu_moves, cpu_strided, cpu_turns
+from mono_gen.runtime.cpu_moves import move
+from mono_gen.runtime.cpu_strided import joined
+from mono_gen.runtime.cpu_turns import Turns, plan_turns
 from tests.runtime.test_moves import Case as Padded
 from tests.runtime.test_moves import coded, raw_bytes, rules, tensor_of
 from tests.runtime.test_moves import expected as packed_by_numpy
@@ -32,13 +34,26 @@ def moved(source: NDArray[Any], order: tuple[int, ...], skip: int = 0, skip_out:
     return raw_bytes(out), source.transpose(order).reshape(-1).view(np.uint8).tolist()
 
 
-@pytest.mark.parametrize("seed", range(200))
+def any_size_is_turned(patch: pytest.MonkeyPatch, chunk: int = 1 << 23) -> None:
+    """Let small moves be turned as large ones are, in chunks of so many bytes."""
+    patch.setattr(cpu_moves, "_LEAST_BYTES", 0)
+    patch.setattr(cpu_moves, "SHORT", 1 << 40)
+    patch.setattr(cpu_turns, "MOST_CHUNK_BYTES", chunk)
+    patch.setattr(cpu_turns, "_MOST_COST", 1e9)
+
+
+def plan_of(target: torch.Tensor, source: torch.Tensor) -> Turns | None:
+    return plan_turns(joined(target, source))
+
+
+@pytest.mark.parametrize("seed", range(300))
 def test_move_is_the_transpose(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
-    monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(cpu_moves, "_SHORT", draw.choice([1, 64, 1 << 40]))
-    monkeypatch.setattr(cpu_moves, "_RUN", draw.choice([1, 8, 64]))
-    monkeypatch.setattr(cpu_moves, "MOST_CHUNK_BYTES", draw.choice([2, 200, 4096, 1 << 18]))
+    any_size_is_turned(monkeypatch, draw.choice([1, 2, 200, 4096, 1 << 18]))
+    monkeypatch.setattr(cpu_strided, "SHORT", draw.choice([1, 64, 1 << 40]))
+    monkeypatch.setattr(cpu_turns, "_RUN", draw.choice([1, 8, 64]))
+    monkeypatch.setattr(cpu_turns, "_LONG", draw.choice([4, 64, 256]))
+    cpu_turns._cheapest.cache_clear()
     sizes = tuple(draw.choice([1, 2, 2, 4, 8, 16, 3, 5, 12]) for _ in range(draw.randint(1, 6)))
     while math.prod(sizes) > 1 << 16:
         sizes = sizes[1:]
@@ -47,74 +62,94 @@ def test_move_is_the_transpose(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
     bits = draw.choice([8, 8, 8, 16, 32, 64])
     skips = [draw.choice([0, 0, 8, bits // 8, 4 * bits // 8]) for _ in range(2)]
     got, want = moved(coded(math.prod(sizes), bits).reshape(sizes), tuple(order), *skips)
+    cpu_turns._cheapest.cache_clear()
     assert got == want
 
 
-def is_paired(target: torch.Tensor, source: torch.Tensor) -> bool:
-    """Return whether bytes can move in pairs."""
-    return _plan_pairs(_joined(target, source), target) is not None
-
-
-@pytest.mark.parametrize("chunk", [2, 130, 999, 5000, 1 << 19])
+@pytest.mark.parametrize("chunk", [64, 130, 999, 5000, 1 << 19])
 @pytest.mark.parametrize(
     ("sizes", "order"),
     [
-        ((3, 2, 5, 96), (0, 2, 3, 1)),  # halves of two rows
-        ((7, 6, 80), (0, 2, 1)),  # six rows: three pairs
-        ((4, 3, 64, 2), (1, 2, 3, 0)),  # the pairs' axis is the slowest of the source
-        ((130, 70), (1, 0)),  # a transpose
-        ((5, 4, 2, 33, 2), (0, 3, 4, 2, 1)),  # narrow axes two and four, a run of two axes
+        ((3, 2, 5, 96), (0, 2, 3, 1)),
+        ((7, 6, 80), (0, 2, 1)),
+        ((4, 3, 64, 2), (1, 2, 3, 0)),
+        ((130, 70), (1, 0)),
+        ((5, 4, 2, 33, 2), (0, 3, 4, 2, 1)),
+        ((2, 6, 16, 20, 2, 4), (1, 3, 5, 2, 4, 0)),  # halves far apart that become neighbours
     ],
 )
-def test_pairs_of_chunks(
+def test_turns_of_chunks(
     sizes: tuple[int, ...], order: tuple[int, ...], chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(cpu_moves, "_SHORT", 1 << 40)
-    monkeypatch.setattr(cpu_moves, "MOST_CHUNK_BYTES", chunk)
+    any_size_is_turned(monkeypatch, chunk)
+    monkeypatch.setattr(cpu_turns, "_RUN", 1)
+    cpu_turns._cheapest.cache_clear()
     source = coded(math.prod(sizes), 8).reshape(sizes)
     t = torch.from_numpy(source).permute(order)
-    assert is_paired(torch.empty(t.shape, dtype=torch.uint8), t)
+    plan = plan_of(torch.empty(t.shape, dtype=torch.uint8), t)
     got, want = moved(source, order)
+    cpu_turns._cheapest.cache_clear()
+    assert plan is not None
+    assert plan.step * math.prod(dim.size for dim in plan.dims[plan.cut + 1 :]) <= chunk
     assert got == want
 
 
+@pytest.mark.parametrize("chunk", [1 << 16, 1 << 17, 1 << 19])
+@pytest.mark.parametrize("sizes", [(512, 768), (192, 1280), (64, 4096), (640, 100)])
+def test_matrices_in_tiles(sizes: tuple[int, int], chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_turns, "MOST_CHUNK_BYTES", chunk)
+    source = coded(math.prod(sizes), 8).reshape(sizes)
+    t = torch.from_numpy(source).t()
+    assert plan_of(torch.empty(t.shape, dtype=torch.uint8), t) is not None
+    got, want = moved(source, (1, 0))
+    assert got == want
+
+
+@pytest.mark.parametrize("gap", [1, 2])
 @pytest.mark.parametrize("order", [(0, 2, 1), (2, 0, 1)])
-def test_gaps_between_pairs(order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(cpu_moves, "_SHORT", 1 << 40)
-    source = coded(3 * 4 * 80, 8).reshape(3, 4, 80)
+def test_gaps_between_rows_of_a_target(order: tuple[int, ...], gap: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    any_size_is_turned(monkeypatch)
+    source = coded(3 * 128 * 80, 8).reshape(3, 128, 80)
     want = source.transpose(order)
-    for gap, paired in ((2, True), (1, False)):  # an odd stride leaves no place for 16 bits
-        room = torch.full((*want.shape[:-1], want.shape[-1] + gap), 0xA5, dtype=torch.uint8)
-        target, t = room[..., : want.shape[-1]], torch.from_numpy(source).permute(order)
-        assert is_paired(target, t) == paired
-        move(target, t)
-        assert (target.numpy() == want).all()
-        assert room[..., want.shape[-1] :].eq(0xA5).all()
+    room = torch.full((*want.shape[:-1], want.shape[-1] + gap), 0xA5, dtype=torch.uint8)
+    target, t = room[..., : want.shape[-1]], torch.from_numpy(source).permute(order)
+    assert plan_of(target, t) is not None
+    move(target, t)
+    assert (target.numpy() == want).all()
+    assert room[..., want.shape[-1] :].eq(0xA5).all()
 
 
 @pytest.mark.parametrize(("size", "gap", "every"), [(3, 1, 1), (4, 0, 2)])
-def test_what_does_not_lie_in_pairs(size: int, gap: int, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_runs_is_not_turned(size: int, gap: int, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three neighbours and a gap; every other byte."""
-    monkeypatch.setattr(cpu_moves, "_LEAST_BYTES", 0)
+    any_size_is_turned(monkeypatch)
     source = torch.from_numpy(coded(5 * size * 80, 8).reshape(5, size, 80)).permute(0, 2, 1)
     room = torch.full((5, 80, (size + gap) * every), 0xA5, dtype=torch.uint8)
     target = room[..., : size * every : every]
-    assert not is_paired(target, source)
+    assert plan_of(target, source) is None
     move(target, source)
     assert torch.equal(target, source)
     assert int(room.eq(0xA5).sum()) >= room.numel() - source.numel()
 
 
-def test_scales_move_in_pairs_both_ways() -> None:
+def test_a_matrix_is_turned_in_tiles_that_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    t = torch.zeros(6144, 2048, dtype=torch.uint8).t()
+    plan = plan_of(torch.empty(2048, 6144, dtype=torch.uint8), t)
+    assert plan is not None
+    sizes = (plan.step, *(dim.size for dim in plan.dims[plan.cut + 1 :]))
+    ((count, rows, columns),) = cpu_turns._matrices(tuple(sizes[i] for i in plan.read), plan.turns)
+    assert count >= 8 and (rows, columns) == (256, 256)
+
+
+def test_scales_are_turned_both_ways() -> None:
     sizes, order = E8M0
     source = coded(math.prod(sizes), 8).reshape(sizes)
     t = torch.from_numpy(source)
     packed = torch.empty(tuple(sizes[axis] for axis in order), dtype=torch.uint8)
     back = tuple(order.index(axis) for axis in range(len(order)))
-    assert is_paired(packed, t.permute(order))
-    assert is_paired(torch.empty_like(t), packed.permute(back))
+    assert plan_of(packed, t.permute(order)) is not None
+    assert plan_of(torch.empty_like(t), packed.permute(back)) is not None
     assert packed.nbytes > cpu_moves._LEAST_BYTES
     got, want = moved(source, order)
     assert got == want
@@ -174,5 +209,5 @@ def test_scratch_is_bounded(rows: int) -> None:
 
 def test_chunks_of_many_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1000)
-    axis, step = cpu_moves._chunk((1 << 20, 64))
-    assert (axis, 2 * 64 * step) == (0, 8 << 20)
+    axis, step = cpu_turns.chunk((1 << 20, 64))
+    assert (axis, 64 * step) == (0, 8 << 20)
