@@ -1,7 +1,7 @@
 """Every stage once, on a host build with address and undefined-behaviour checks: a process of its own.
 
-`python -m tests.kernels.sanitized FOLDER TOKENS [short]` under LD_PRELOAD of libasan and libubsan; FOLDER holds what the
-reduced spec makes. A bad access ends it. `short` makes one: w_o is a tile shorter than the spec says.
+`python -m tests.kernels.sanitized FOLDER TOKENS [short]` under LD_PRELOAD of libasan and libubsan; FOLDER holds what
+the reduced spec makes. A bad access ends it. `short` makes one: w_o is a tile shorter than the spec says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The host build of every stage reads and writes nothing that is not there, and does nothing that C++ leaves undefined."""
+"""The host build of every stage touches nothing that is not there, and does nothing that C++ leaves undefined."""
 
 from __future__ import annotations
 
