@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -70,7 +71,7 @@ def build_library(build: Build) -> Path:
 
     The folder is MONO_GEN_CACHE, else mono-gen in XDG_CACHE_HOME, else ~/.cache/mono-gen.
 
-    Raises: MonoUnsupported, where there is no compiler, it fails, or the header is not there.
+    Raises: MonoUnsupported, where there is no compiler, it fails, the header is not there, or the folder takes nothing.
     """
     subject = f"mono kernels ({build.backend})"
     if build.backend not in COMPILERS:
@@ -83,9 +84,19 @@ def build_library(build: Build) -> Path:
     path = kept / "mono.so"
     if path.is_file():
         return path
-    kept.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept) as scratch:
-        made = Path(scratch) / "mono.so"
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        _compile(build, command, path, subject)
+    except OSError as error:
+        help_ = "name a folder that can be written, with room for 10 MB, in MONO_GEN_CACHE"
+        raise refuse(subject, "cache", f"the library in {kept}", error.strerror or str(error), help_) from error
+    return path
+
+
+def _compile(build: Build, command: tuple[str, ...], path: Path, subject: str) -> None:
+    """Write the library, whole or not at all, whoever else builds it."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        made = Path(scratch) / path.name
         (Path(scratch) / MAPS).write_text(build.maps or maps_header())
         done = subprocess.run(
             [*command, f"-I{scratch}", f"-I{build.header.parent}", str(SOURCES / "mono.hip"), "-o", str(made)],
@@ -97,8 +108,7 @@ def build_library(build: Build) -> Path:
             first = next((line for line in done.stderr.splitlines() if "error" in line), f"exit code {done.returncode}")
             problem = Problem(command[0], "compiler", "the kernels compiled", first)
             raise MonoUnsupported(subject, (problem,)) from CompileError(done.stderr)
-        os.replace(made, path)  # whole or not at all, whoever else builds it
-    return path
+        os.replace(made, path)
 
 
 class CompileError(Exception):
@@ -106,10 +116,10 @@ class CompileError(Exception):
 
 
 def _compiler(backend: str, subject: str) -> tuple[str, ...]:
-    """Return the command of the first compiler that is installed; CXX goes first for the host."""
+    """Return the command of the first compiler that is installed; the host's is CXX where that is set."""
     how = COMPILERS[backend]
-    named = os.environ.get("CXX", "") if backend == "host" else ""
-    commands = ((named, "-x", "c++"), *how.commands) if named else how.commands
+    named = shlex.split(os.environ.get("CXX", "")) if backend == "host" else []
+    commands = ((*named, "-x", "c++"),) if named else how.commands
     for command in commands:
         found = shutil.which(command[0])
         if found is not None:
@@ -151,7 +161,8 @@ def _digest(build: Build, command: tuple[str, ...]) -> str:
     for path in (*sources, build.header):
         data = path.read_bytes()
         state.update(f"{path.name} {len(data)}\n".encode() + data)
-    version = subprocess.run([command[0], "--version"], capture_output=True, check=False).stdout
+    compiler = command[: command.index("-x")]
+    version = subprocess.run([*compiler, "--version"], capture_output=True, check=False).stdout
     state.update("\0".join(command).encode() + version + (build.maps or maps_header()).encode())
     return state.hexdigest()
 

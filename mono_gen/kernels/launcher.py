@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -136,16 +136,12 @@ class Kernels:
         """
         s = self._begin(layer, "a", a)
         row, routed = Expected((s, layer.g_post.shape[0]), BF16), layer.gate.shape[0]
-        outputs = {
-            "xn": row,
-            "ids": Expected((s, TOP_K), torch.int32),
-            "weights": Expected((s, TOP_K), torch.float32),
-        }
-        made = self._checked(layer, {"a": (a, row)}, outputs, out)
+        made = self._checked(layer, {"a": (a, row)}, {"xn": row, **self._slots(s)}, out)
         logits = torch.empty((s, routed), dtype=torch.float32, device=a.device)
-        common = {**made, "a": a, "logits": logits, "tokens": s}
-        self._run("logits", layer, {**common, "eps": require_number(self.subject, "eps", eps)})
-        self._run("rank", layer, {**common, "route_scale": require_number(self.subject, "route_scale", route_scale)})
+        values = {**made, "a": a, "logits": logits, "tokens": s, "eps": require_number(self.subject, "eps", eps)}
+        values["route_scale"] = require_number(self.subject, "route_scale", route_scale)
+        self._run("logits", layer, values)
+        self._run("rank", layer, values)
         return made["xn"], made["ids"], made["weights"]
 
     def moe(
@@ -163,8 +159,16 @@ class Kernels:
         Shapes: xn and out [S, HIDDEN]; ids int32 and weights fp32 [S, 4]. An id that names no expert makes its token
         NaN.
         """
-        mid = self.up_gate(layer, xn, ids, limit)
-        return self._down(layer, *mid, ids, weights, out, is_early=True)
+        s = self._begin(layer, "xn", xn)
+        row, slots = Expected((s, layer.g_post.shape[0]), BF16), self._slots(s)
+        tensors = {"xn": (xn, row), "ids": (ids, slots["ids"]), "weights": (weights, slots["weights"])}
+        made = self._checked(layer, tensors, {"out": row}, _listed(out))
+        values = {"xn": xn, "ids": ids, "weights": weights, **made, **self._mx(xn), "tokens": s}
+        values |= _empty(self._mid(layer, s, (TOP_K + 1,)), xn.device)
+        values |= {"limit": require_number(self.subject, "limit", limit), "fused": int(_is_fused(layer))}
+        for stage in ("mx", "up_gate", "down"):
+            self._run(stage, layer, {**values, "early": 1})  # nothing writes ids and weights between up_gate and down
+        return made["out"]
 
     def up_gate(
         self, layer: Any, xn: torch.Tensor, ids: torch.Tensor, limit: float, *, out: Sequence[torch.Tensor] = ()
@@ -175,10 +179,7 @@ class Kernels:
         scales uint8 [S, 5, INTER / 32] of e8m0. A slot that no expert has written holds anything. `down` takes both.
         """
         s = self._begin(layer, "xn", xn)
-        tensors = {
-            "xn": (xn, Expected((s, layer.g_post.shape[0]), BF16)),
-            "ids": (ids, Expected((s, TOP_K), torch.int32)),
-        }
+        tensors = {"xn": (xn, Expected((s, layer.g_post.shape[0]), BF16)), "ids": (ids, self._slots(s)["ids"])}
         made = self._checked(layer, tensors, self._mid(layer, s, (TOP_K + 1,)), out)
         values = {"xn": xn, "ids": ids, **made, **self._mx(xn), "tokens": s, "fused": int(_is_fused(layer))}
         values["limit"] = require_number(self.subject, "limit", limit)
@@ -197,29 +198,13 @@ class Kernels:
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return the weighted sum of `up_gate`'s slots through w2, [S, HIDDEN]."""
-        return self._down(layer, mid, mid_scales, ids, weights, out, is_early=False)
-
-    def _down(
-        self,
-        layer: Any,
-        mid: torch.Tensor,
-        mid_scales: torch.Tensor,
-        ids: torch.Tensor,
-        weights: torch.Tensor,
-        out: torch.Tensor | None,
-        is_early: bool,
-    ) -> torch.Tensor:
-        """Return what `down` does; early where `up_gate` is in front, which nothing writes ids and weights after."""
         s = self._begin(layer, "ids", ids)
-        tensors = {
-            "ids": (ids, Expected((s, TOP_K), torch.int32)),
-            "weights": (weights, Expected((s, TOP_K), torch.float32)),
-        }
-        expected = self._mid(layer, s, (TOP_K + 1,))
-        tensors |= {"mid": (mid, expected["mid"]), "mid_scales": (mid_scales, expected["mid_scales"])}
+        slots, rows = self._slots(s), self._mid(layer, s, (TOP_K + 1,))
+        tensors = {"ids": (ids, slots["ids"]), "weights": (weights, slots["weights"])}
+        tensors |= {"mid": (mid, rows["mid"]), "mid_scales": (mid_scales, rows["mid_scales"])}
         made = self._checked(layer, tensors, {"out": Expected((s, layer.g_post.shape[0]), BF16)}, _listed(out))
         values = {"mid": mid, "mid_scales": mid_scales, "ids": ids, "weights": weights, **made}
-        self._run("down", layer, {**values, "tokens": s, "fused": int(_is_fused(layer)), "early": int(is_early)})
+        self._run("down", layer, {**values, "tokens": s, "fused": int(_is_fused(layer)), "early": 0})
         return made["out"]
 
     def shared(self, layer: Any, xn: torch.Tensor, limit: float, *, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -228,9 +213,7 @@ class Kernels:
         row = Expected((s, layer.g_post.shape[0]), BF16)
         made = self._checked(layer, {"xn": (xn, row)}, {"out": row}, _listed(out))
         table = self._shared_table(layer)
-        mid = {
-            name: torch.empty(e.shape, dtype=e.dtype, device=xn.device) for name, e in self._mid(layer, s, ()).items()
-        }
+        mid = _empty(self._mid(layer, s, ()), xn.device)
         values: dict[str, Value] = {"xn": xn, **mid, **made, **self._mx(xn), "tokens": s}
         values["limit"] = require_number(self.subject, "limit", limit)
         self._run("mx", layer, values)
@@ -263,7 +246,7 @@ class Kernels:
             raise refuse(self.subject, "out", ", ".join(outputs), "one tensor", "give a tuple, in this order")
         if not out:
             require_tensors(self.subject, device, given)
-            return {name: torch.empty(e.shape, dtype=e.dtype, device=device) for name, e in outputs.items()}
+            return _empty(outputs, device)
         if len(out) != len(outputs):
             raise refuse(self.subject, "out", ", ".join(outputs), f"{len(out)} tensors")
         made = dict(zip(outputs, out, strict=True))
@@ -293,6 +276,10 @@ class Kernels:
         x8 = torch.empty((rows, k * self.library.activation_bytes), dtype=torch.uint8, device=x.device)
         return {"x8": x8, "x_scales": torch.empty((rows, k // 32), dtype=torch.uint8, device=x.device)}
 
+    def _slots(self, s: int) -> dict[str, Expected]:
+        """Return what router hands on: the experts of each token, and their weights."""
+        return {"ids": Expected((s, TOP_K), torch.int32), "weights": Expected((s, TOP_K), torch.float32)}
+
     def _mid(self, layer: Any, s: int, slots: tuple[int, ...]) -> dict[str, Expected]:
         """Return what up_gate hands to down: rows of MXFP8."""
         begin, end = layer.segments["w13"]["gate"]
@@ -316,6 +303,11 @@ class Kernels:
         table, addresses = self._tables[layer]
         recheck_table(table)
         return addresses
+
+
+def _empty(expected: Mapping[str, Expected], device: torch.device) -> dict[str, torch.Tensor]:
+    """Return new tensors by name."""
+    return {name: torch.empty(e.shape, dtype=e.dtype, device=device) for name, e in expected.items()}
 
 
 def _listed(out: torch.Tensor | None) -> tuple[torch.Tensor, ...]:

@@ -92,6 +92,21 @@ def test_a_limit_that_is_no_number(host: Kernels, layers: Layers, value: Any) ->
     assert refused(lambda: host.moe(layer, row(), row(2, 4, torch.int32), row(2, 4, torch.float32), value))
 
 
+def test_nothing_runs_of_a_call_that_is_refused(host: Kernels, layers: Layers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only the last launch of a stage takes is looked at before the first."""
+    layer, ran = layers(True).loaded, []
+    monkeypatch.setattr(host.library, "run", lambda stage, *_: ran.append(stage))
+    ids, xn = row(2, 4, torch.int32), row()
+    weights = row(2, 4, torch.float32)
+    assert whats(refused(lambda: host.moe(layer, xn, ids, row(2, 4), 7.0))) == [("weights", "dtype")]
+    assert whats(refused(lambda: host.moe(layer, xn, ids, weights, 7.0, out=xn))) == [("out", "memory")]
+    assert refused(lambda: host.moe(layer, xn, ids, weights, float("nan")))
+    assert refused(lambda: host.router(layer, xn, float("nan")))
+    assert ran == []
+    host.moe(layer, xn, ids, weights, 7.0)
+    assert ran == ["mx", "up_gate", "down"]
+
+
 def test_shared_where_the_shared_expert_is_fused(host: Kernels, layers: Layers) -> None:
     (problem,) = refused(lambda: host.shared(layers(True).loaded, row(), 7.0))
     assert problem.what == "shared" and "fused" in problem.found and "moe" in problem.help
@@ -161,7 +176,7 @@ def test_another_header_is_another_library(folder: Path, host: Kernels, tmp_path
     header = tmp_path / "minimax_m3.hpp"
     header.write_text((folder / "minimax_m3.hpp").read_text() + "// more\n")
     made = build.Build("host", header, "SparseMoeLayer")
-    command = build._command(made, ("g++",))
+    command = build._command(made, ("g++", "-x", "c++"))
     assert build._digest(made, command) != host.library.path.parent.name
 
 
@@ -172,6 +187,22 @@ def test_no_compiler(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert problem.what == "compiler" and compiler in problem.expected and "install" in problem.help
 
 
+def test_a_compiler_of_two_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "env g++")
+    assert build._compiler("host", "x")[1:] == ("g++", "-x", "c++")
+    monkeypatch.setenv("CXX", "no-such-compiler -O2")
+    (problem,) = refused(lambda: load("host", header=folder / "minimax_m3.hpp"))
+    assert (problem.what, problem.expected) == ("compiler", "no-such-compiler")
+
+
+def test_a_cache_that_takes_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MONO_GEN_CACHE", str(tmp_path / "file"))
+    (problem,) = refused(lambda: load("host", header=folder / "minimax_m3.hpp"))
+    assert problem.what == "cache" and "MONO_GEN_CACHE" in problem.help
+    assert str(tmp_path / "file") in problem.expected
+
+
 def test_no_header_and_no_such_backend(tmp_path: Path) -> None:
     (problem,) = refused(lambda: load("host", header=tmp_path / "minimax_m3.hpp"))
     assert problem.what == "header" and "mono-gen generate" in problem.help
@@ -179,12 +210,16 @@ def test_no_header_and_no_such_backend(tmp_path: Path) -> None:
     assert problem.what == "backend"
 
 
-def test_a_header_that_does_not_compile_shows_what_the_compiler_said(tmp_path: Path, kernel_cache: None) -> None:
+def test_a_header_that_does_not_compile_shows_what_the_compiler_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MONO_GEN_CACHE", str(tmp_path / "kernels"))
     (tmp_path / "minimax_m3.hpp").write_text("#error not a header of mono-gen\n")
     with pytest.raises(MonoUnsupported) as caught:
         load("host", header=tmp_path / "minimax_m3.hpp")
     assert "not a header of mono-gen" in caught.value.problems[0].found
-    assert not list((Path(build._cache_folder())).glob("*/tmp*")), "nothing is left half-built"
+    kept = list((tmp_path / "kernels").iterdir())
+    assert len(kept) == 1 and not list(kept[0].iterdir()), "nothing is left half-built"
 
 
 def test_a_launch_that_does_not_run_is_a_fault(host: Kernels, layers: Layers, monkeypatch: pytest.MonkeyPatch) -> None:
