@@ -94,7 +94,7 @@ def _granule(old: TensorMap, new: TensorMap, atoms: tuple[tuple[Atom, ...], ...]
 def _stored(old: TensorMap, new: TensorMap, axis: int, atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
     """Return an axis' atoms up to where both sides have storage; as they are where segments are padded each.
 
-    None where they cannot be counted: a run goes no further than what is known.
+    Nothing where they cannot be counted: a run goes no further than what is known.
     """
     if any(side.pieces and side.moved_axis == axis for side in (old, new)):
         return atoms

@@ -11,7 +11,7 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 
 import torch
 
@@ -25,6 +25,7 @@ MOST_CHUNK_BYTES = 1 << 23
 
 _MOST_DIMS = 6
 _MOST_COST = 8.0  # of a move, in passes over its bytes; above it torch's own strided copy is no slower
+_WRITING = 1.0  # the least that it costs to write what was turned
 _SMALL = 200  # bytes of a run or a matrix: with fewer, calls cost more than what they move
 _LONG = 256  # bytes of a longer run that are a dim of their own
 _RUN = 64  # bytes that lie together, at least, where dims are permuted by a strided copy
@@ -103,24 +104,24 @@ def _cheapest(dims: tuple[Dim, ...], threads: int) -> tuple[Order, tuple[Turn, .
         return None
     source = {i: dim.source for i, dim in enumerate(dims)}
     target = {i: dim.target for i, dim in enumerate(dims)}
-    ways: list[_Way] = [(_copy_cost(dims, order, source), order, (), order) for order in permutations(source)]
+    reads = ((_copy_cost(dims, order, source), order) for order in permutations(source))
+    ways: list[_Way] = [(cost, order, (), order) for cost, order in reads if cost < _MOST_COST]
     heapq.heapify(ways)
     best: _Way = (_MOST_COST, (), (), ())
     seen: set[Order] = set()
-    while ways and ways[0][0] < best[0]:
+    while ways and ways[0][0] + _WRITING < best[0]:
         cost, read, turns, at = heapq.heappop(ways)
         if at in seen:
             continue
         seen.add(at)
-        best = min(best, (cost + max(1.0, _copy_cost(dims, at, target)), read, turns, at))
-        for first, second in product(range(len(at)), repeat=2):
-            if first < second:
-                slower, a, b = (
-                    math.prod(dims[i].size for i in part) for part in (at[:first], at[first:second], at[second:])
-                )
-                more = cost + _turn_cost(slower, a, b, threads)
-                if more < best[0]:
-                    way = (*at[:first], *at[second:], *at[first:second])
+        best = min(best, (cost + max(_WRITING, _copy_cost(dims, at, target)), read, turns, at))
+        for first, second in combinations(range(len(at)), 2):
+            way = (*at[:first], *at[second:], *at[first:second])
+            if way not in seen:
+                parts = at[:first], at[first:second], at[second:]
+                count, rows, columns = (math.prod(dims[i].size for i in part) for part in parts)
+                more = cost + _turn_cost(count, rows, columns, threads)
+                if more + _WRITING < best[0]:
                     heapq.heappush(ways, (more, read, (*turns, (first, second)), way))
     return best[1:] if best[2] else None
 
