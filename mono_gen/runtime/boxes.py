@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mono_gen.algebra.layout import from_view
 from mono_gen.frozen import frozen, replace
+from mono_gen.runtime.layouts import Storage
 
 BOX_BYTES = 8192
 """Bytes that one program moves: enough loads in flight, and boxes of many programs fit a multiprocessor."""
@@ -83,25 +83,17 @@ class Boxes:
 
 @lru_cache(maxsize=4096)
 def plan_boxes(
-    batch: int,
-    extents: tuple[int, ...],
-    padded: tuple[int, ...],
-    view: tuple[int, ...],
-    permute: tuple[int, ...],
-    bits: int,
-    alignment: int,
-    unpacks: bool,
-    box_bytes: int = BOX_BYTES,
+    batch: int, storage: Storage, bits: int, alignment: int, unpacks: bool, box_bytes: int = BOX_BYTES
 ) -> Boxes | None:
-    """Return the boxes that pack (or unpack) `batch` items of row-major `extents`; None where units are no whole bytes.
+    """Return the boxes that pack (or unpack) `batch` items of a storage; None where units are no whole bytes.
 
     Units:    elements of `bits` bits; `alignment` is what both addresses are multiples of, in bytes.
-    Requires: view and permute as of runtime.Storage.
-    Law:      tests/runtime/test_boxes.py
+    Law:      tests/runtime/test_gpu_plans.py
     """
+    extents, padded = storage.extents, storage.padded
     last = len(extents) - 1
     live = [axis for axis in range(len(extents)) if extents[axis] != padded[axis]]
-    digits = _in_bytes(_coalesced(_digits(batch, extents, padded, view, permute, bits), live), bits, last)
+    digits = _in_bytes(_coalesced(_digits(batch, storage, bits), live), bits, last)
     if digits is None:
         return None
     places = [stride for d in digits[:-1] for stride in (d.logical, d.stored)]
@@ -125,22 +117,15 @@ def plan_boxes(
     return Boxes(unit, sizes, read, written, box, order, limits)
 
 
-def _digits(
-    batch: int,
-    extents: tuple[int, ...],
-    padded: tuple[int, ...],
-    view: tuple[int, ...],
-    permute: tuple[int, ...],
-    bits: int,
-) -> list[_Digit]:
+def _digits(batch: int, storage: Storage, bits: int) -> list[_Digit]:
     """Return the digits in logical order, batch first, strides in bits."""
-    layout = from_view(extents, padded, view, permute)
+    extents = storage.extents
     last = len(extents) - 1
     pitches = [math.prod(extents[axis + 1 :]) * bits for axis in range(len(extents))]
-    found = [_Digit(batch, math.prod(extents) * bits, math.prod(padded) * bits, -1, 0)]
+    found = [_Digit(batch, math.prod(extents) * bits, math.prod(storage.padded) * bits, -1, 0)]
     inner = [
         _Digit(d.size, d.weight * pitches[d.axis], d.stride * bits, d.axis, d.weight * (bits if d.axis == last else 1))
-        for d in layout.digits
+        for d in storage.bound().digits
     ]
     found += sorted(inner, key=lambda d: (d.axis, -d.weight))
     least = min(bits, 8)

@@ -11,6 +11,7 @@ import torch
 
 from mono_gen.runtime.boxes import WIDEST, Boxes, plan_boxes, times
 from mono_gen.runtime.launches import Launch, launch, planned
+from mono_gen.runtime.layouts import Storage
 
 UNITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MOST_PROGRAMS = (1 << 31) - 1
@@ -21,17 +22,13 @@ def convert(
     target: torch.Tensor,
     *,
     batch: int,
-    extents: tuple[int, ...],
-    padded: tuple[int, ...],
-    view: tuple[int, ...],
-    permute: tuple[int, ...],
+    storage: Storage,
     bits: int,
-    fill: int,
     unpacks: bool,
 ) -> bool:
     """Return whether a dense tensor was moved, on the current stream: packed, or unpacked; else nothing was written.
 
-    Units: extents, padded, view and permute are one batch item's, in elements of `bits` bits; fill is one element's.
+    Units: the storage is of one batch item, in elements of `bits` bits.
     """
     alignment = math.gcd(
         WIDEST,
@@ -40,7 +37,7 @@ def convert(
         source.storage_offset() * source.itemsize,
         target.storage_offset() * target.itemsize,
     )
-    works = _planned(batch, extents, padded, view, permute, bits, alignment, fill, unpacks)
+    works = _planned(batch, storage, bits, alignment, unpacks)
     if works is None:
         return False
     for work in works:
@@ -49,22 +46,12 @@ def convert(
 
 
 @lru_cache(maxsize=4096)
-def _planned(
-    batch: int,
-    extents: tuple[int, ...],
-    padded: tuple[int, ...],
-    view: tuple[int, ...],
-    permute: tuple[int, ...],
-    bits: int,
-    alignment: int,
-    fill: int,
-    unpacks: bool,
-) -> tuple[Launch, ...] | None:
+def _planned(batch: int, storage: Storage, bits: int, alignment: int, unpacks: bool) -> tuple[Launch, ...] | None:
     """Return the launches of a conversion; None where no unit holds whole elements, or whole patterns of pads."""
-    boxes = plan_boxes(batch, extents, padded, view, permute, bits, alignment, unpacks)
+    boxes = plan_boxes(batch, storage, bits, alignment, unpacks)
     if boxes is None:
         return None
-    pattern = unit_pattern(fill, bits, boxes.unit) if boxes.limits and not unpacks else 0
+    pattern = unit_pattern(storage.fill or 0, bits, boxes.unit) if boxes.limits and not unpacks else 0
     return None if pattern is None else launches(boxes, pattern, unpacks)
 
 

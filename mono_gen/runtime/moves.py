@@ -13,6 +13,7 @@ from mono_gen.runtime import cpu_moves
 from mono_gen.runtime.cpu_moves import UNITS
 from mono_gen.runtime.errors import MonoUnsupported, Problem, refuse, show
 from mono_gen.runtime.gpu import has_kernels, written
+from mono_gen.runtime.layouts import Storage
 from mono_gen.runtime.pieces import pieces, windows
 from mono_gen.runtime.tensors import bytes_problems, dtype_bits, dtype_name, joined, kind_problem, plain, shape_text
 
@@ -172,18 +173,10 @@ def _by_kernels(
 
     bits = dtype_bits(source.dtype)
     shape = tuple(logical.shape)
-    return gpu_moves.convert(
-        source,
-        target,
-        batch=math.prod(shape[:batch_axes]),
-        extents=(*shape[batch_axes:-1], shape[-1] * (2 if bits == 4 else 1)),
-        padded=padded,
-        view=view,
-        permute=permute,
-        bits=bits,
-        fill=fill or 0,
-        unpacks=unpacks,
-    )
+    extents = (*shape[batch_axes:-1], shape[-1] * (2 if bits == 4 else 1))
+    storage = Storage(extents, padded, view, permute, fill)
+    batch = math.prod(shape[:batch_axes])
+    return gpu_moves.convert(source, target, batch=batch, storage=storage, bits=bits, unpacks=unpacks)
 
 
 def _pack_padded(

@@ -74,7 +74,7 @@ def test_boxes_move_what_pack_moves(layouts: tuple[LayoutRef, ...], dtype: torch
         source = torch.arange(math.prod(shape)).mul(2654435761).bitwise_right_shift(7).to(torch.uint8)
         form: dict[str, Any] = {"padded": storage.padded, "view": storage.view, "permute": storage.permute}
         for unpacks in (False, True):
-            boxes = plan_boxes(2, storage.extents, *form.values(), bits, alignment, unpacks)
+            boxes = plan_boxes(2, storage, bits, alignment, unpacks)
             if boxes is None:
                 with pytest.raises(MonoUnsupported, match="two at a time"):
                     runtime.pack(name, source.view(shape).view(dtype), fill=storage.fill, **form)
@@ -101,8 +101,7 @@ def test_boxes_move_what_pack_moves(layouts: tuple[LayoutRef, ...], dtype: torch
 def test_programs_cover_their_boxes_as_the_digits_do(layouts: tuple[LayoutRef, ...]) -> None:
     for _, storage in storages(layouts, 8):
         for unpacks in (False, True):
-            form = (storage.extents, storage.padded, storage.view, storage.permute)
-            boxes = plan_boxes(5, *form, 8, 16, unpacks, 512)
+            boxes = plan_boxes(5, storage, 8, 16, unpacks, 512)
             assert boxes is not None
             assert math.prod(boxes.box) * boxes.unit <= 512
             assert all(n & (n - 1) == 0 for n in boxes.box)
@@ -122,7 +121,7 @@ def test_programs_cover_their_boxes_as_the_digits_do(layouts: tuple[LayoutRef, .
 def test_units_are_as_wide_as_addresses_allow(alignment: int, k: int, unit: int) -> None:
     padded = -(-k // 32) * 32
     view, permute = (4, 16, padded // 32, 2, 16), (0, 2, 3, 1, 4)
-    boxes = plan_boxes(1, (64, k), (64, padded), view, permute, 8, alignment, False)
+    boxes = plan_boxes(1, Storage((64, k), (64, padded), view, permute), 8, alignment, False)
     assert boxes is not None and boxes.unit == unit
 
 
@@ -132,7 +131,7 @@ def test_stretches_are_long_on_both_sides() -> None:
         ((48, 2, 16, 384, 2, 4), (0, 3, 5, 2, 4, 1)),
         ((1536, 3072), (1, 0)),
     ):
-        boxes = plan_boxes(129, (1536, 3072), (1536, 3072), view, permute, 8, 16, False)
+        boxes = plan_boxes(129, Storage((1536, 3072), (1536, 3072), view, permute), 8, 16, False)
         assert boxes is not None
         for read in (True, False):
             size, stride = boxes.spans(read)[-1]
@@ -142,7 +141,7 @@ def test_stretches_are_long_on_both_sides() -> None:
 def test_offsets_past_31_bits_are_wide() -> None:
     rows = 1 << 16
     for k, wide in ((1 << 10, False), (1 << 26, True)):
-        boxes = plan_boxes(1, (rows, k), (rows, k), (rows, k), (1, 0), 8, 16, False)
+        boxes = plan_boxes(1, Storage((rows, k), (rows, k), (rows, k), (1, 0)), 8, 16, False)
         assert boxes is not None
         most = sum((size - 1) * stride for size, stride in boxes.spans(True))
         assert (most >= 1 << 31) == wide

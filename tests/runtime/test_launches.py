@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from mono_gen.runtime import gpu_moves, launches
+from mono_gen.runtime import Storage, gpu_moves, launches
 from mono_gen.runtime.boxes import plan_boxes
 from mono_gen.runtime.launches import Launch, ask, launch, planned
 
@@ -140,7 +140,7 @@ def test_a_grid_is_cut_where_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(gpu_moves, "planned", lambda *args: taken.append(args))
     monkeypatch.setattr(gpu_moves, "arguments", lambda boxes, unpacks: ((), {}))
     monkeypatch.setitem(__import__("sys").modules, "mono_gen.runtime.triton_kernels.move", SimpleNamespace(move=None))
-    boxes = plan_boxes(1, (4096, 512), (4096, 512), (4096, 512), (1, 0), 8, 16, False)
+    boxes = plan_boxes(1, Storage((4096, 512), (4096, 512), (4096, 512), (1, 0)), 8, 16, False)
     assert boxes is not None
     gpu_moves.launches(boxes, 0, False)
     assert [(args[1], args[3][0]) for args in taken] == [(100, 0), (100, 100), (56, 200)]

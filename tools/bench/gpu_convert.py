@@ -274,7 +274,7 @@ def sweep() -> None:
         out, copied = torch.empty_like(t), torch.empty_like(t)
         for box_bytes in (4096, 8192, 16384, 32768):
             for warps in (2, 4, 8):
-                boxes = plan_boxes(shape[0], shape[1:], shape[1:], view, permute, 8, 16, False, box_bytes)
+                boxes = plan_boxes(shape[0], Storage(shape[1:], shape[1:], view, permute), 8, 16, False, box_bytes)
                 if boxes is None:
                     raise AssertionError(name)
                 call = partial(gpu_moves.move, t, out, boxes, 0, unpacks=False, warps=warps)
